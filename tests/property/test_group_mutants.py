@@ -13,7 +13,6 @@ from barnabas.wire.codec import encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 from barnabas.wire.messages.sync_group import SyncGroupResponse
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from barnabas_logstore.core.coordinator.groups import calls, coordinator
 from barnabas_logstore.core.coordinator.groups.calls import GroupCalls
 from barnabas_logstore.core.coordinator.groups.group import Group, Steps
@@ -23,6 +22,7 @@ from barnabas_logstore.core.coordinator.groups.member import Member
 from barnabas_logstore.core.coordinator.groups.offsets import check_commit
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
 from barnabas_logstore.core.coordinator.groups.registry import Groups as CoordinatedGroups
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from tests.property.test_groups import CONSUMERS, Groups
 from tests.tiers import MUTANT_EXAMPLES
 

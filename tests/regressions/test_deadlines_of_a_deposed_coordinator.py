@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from barnabas.wire.errors import ErrorCode
-from barnabas_logstore.core.coordinator.led_partitions import PAUSE_MS_MAX
+from barnabas_logstore.core.coordinator.runtime.leadership import PAUSE_MS_MAX
 from barnabas_logstore.core.coordinator.transactions.transaction_partition import (
     COMPLETION_RETRY_MS,
     TransactionPartition,

@@ -12,7 +12,7 @@ from barnabas.wire.codec import encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest
-from barnabas_logstore.core.coordinator.listings import ENTRIES_PER_STEP
+from barnabas_logstore.core.coordinator.runtime.listings import ENTRIES_PER_STEP
 from barnabas_logstore.core.coordinator.transactions.transaction import Transaction
 from tests.compiled import COUNTS, interpreted_only
 from tests.costly.instructions import counted_lines

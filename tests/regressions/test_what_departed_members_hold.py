@@ -10,8 +10,8 @@ from __future__ import annotations
 import gc
 
 from barnabas.wire.errors import ErrorCode
-from barnabas_logstore.core.coordinator.deadlines import Deadline, Deadlines
 from barnabas_logstore.core.coordinator.groups.member import Member
+from barnabas_logstore.core.coordinator.runtime.timers import Deadline, Timers
 from tests.unit.logstore.coordinator.support import DELAY_MS, World
 
 HALF_AN_HOUR_MS = 1_800_000
@@ -57,7 +57,7 @@ def test_members_of_a_coordinator_that_lost_its_partition_are_not_held() -> None
 
 
 def test_a_deadline_that_was_ended_keeps_nothing_of_its_action() -> None:
-    deadlines = Deadlines()
+    deadlines = Timers()
     done: list[int] = []
     ended, kept = (Deadline(lambda number=number: done.append(number)) for number in range(2))  # type: ignore[misc]
     action = ended.on_due

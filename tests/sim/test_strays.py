@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import cast
 
 from barnabas.channel.messages import GroupAnswer
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from barnabas_logstore.core.coordinator.groups import coordinator
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from tests.compiled import can_throw, interpreted_only
 from tests.sim.exceptions.call_sites import Place
 from tests.sim.exceptions.campaign import ROUNDS, touring

@@ -34,7 +34,7 @@ from barnabas.wire.messages.list_groups import ListGroupsRequest
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from barnabas.wire.record_batch import Record, build_batch
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, Deferred
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from tests.sim.exceptions.inquirer import Inquirer
 from tests.sim.exceptions.questions import TOPIC, TRANSACTION, Question
 from tests.sim.network import End

@@ -7,7 +7,6 @@ from typing import Any
 from barnabas.channel.messages import GroupAnswer, GroupState, Outcome
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import BatchHeader, Record
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, Deferred
 from barnabas_logstore.core.coordinator.groups import calls, leaving
 from barnabas_logstore.core.coordinator.groups.group import Group
 from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
@@ -15,7 +14,8 @@ from barnabas_logstore.core.coordinator.groups.loading import Loader
 from barnabas_logstore.core.coordinator.groups.offsets import Offsets, check_commit
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
 from barnabas_logstore.core.coordinator.groups.registry import drop_offset
-from barnabas_logstore.core.coordinator.led_partitions import LedPartition
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, Deferred
+from barnabas_logstore.core.coordinator.runtime.leadership import LedPartition
 from barnabas_purgatory.core.group_watches import ParkedGroup
 from barnabas_purgatory.core.purgatory import PurgatoryCore
 from tests.sim.faults import Fault

@@ -25,10 +25,10 @@ from barnabas_gateway.core.requests.fetch import PendingFetch
 from barnabas_logstore.core.administration import producers
 from barnabas_logstore.core.administration.end_offsets import EndOffsets
 from barnabas_logstore.core.coordinator import markers
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter
 from barnabas_logstore.core.coordinator.groups.loading import Loader
 from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets, TopicPartition
 from barnabas_logstore.core.coordinator.groups.records import OffsetCommitKey, OffsetCommitValue
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter
 from barnabas_logstore.core.coordinator.transactions import rules
 from barnabas_logstore.core.coordinator.transactions.calls import TransactionCalls
 from barnabas_logstore.core.coordinator.transactions.rules import Producer

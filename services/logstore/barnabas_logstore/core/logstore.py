@@ -63,10 +63,10 @@ from barnabas_logstore.core.administration.dispatch import Administration
 from barnabas_logstore.core.config import LogstoreConfig as LogstoreConfig
 from barnabas_logstore.core.control.control_commands import ControlCommands
 from barnabas_logstore.core.control.control_inbox import ControlInbox
-from barnabas_logstore.core.coordinator.coordinate_inbox import CoordinateInbox
 from barnabas_logstore.core.coordinator.coordination import Coordination
 from barnabas_logstore.core.coordinator.groups.coordinator import GroupCoordinator
 from barnabas_logstore.core.coordinator.groups.joining import MakeMemberId
+from barnabas_logstore.core.coordinator.runtime.inbox import CoordinateInbox
 from barnabas_logstore.core.coordinator.transaction_coordination import TransactionCoordination
 from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.data.data_inbox import DataInbox, StepLimits

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from barnabas_logstore.core.coordinator.deadlines import Deadline, Deadlines
+from barnabas_logstore.core.coordinator.runtime.timers import Deadline, Timers
 
 move = st.tuples(st.integers(0, 4), st.none() | st.integers(0, 60))
 
 
 @given(st.lists(st.tuples(st.lists(move, max_size=4), st.integers(0, 20)), max_size=20))
 def test_each_comes_once_in_the_step_that_it_is_due_in(steps: list[tuple[list[tuple[int, int | None]], int]]) -> None:
-    deadlines = Deadlines()
+    deadlines = Timers()
     come: list[int] = []
     each = [Deadline(lambda number=number: come.append(number)) for number in range(5)]  # type: ignore[misc]
     expected: dict[int, int] = {}
@@ -37,7 +37,7 @@ def test_each_comes_once_in_the_step_that_it_is_due_in(steps: list[tuple[list[tu
 
 
 def test_what_is_cancelled_does_not_pile_up() -> None:
-    deadlines = Deadlines()
+    deadlines = Timers()
     kept = Deadline(lambda: None)
     deadlines.set(kept, 1_000_000)
     for number in range(10_000):
@@ -52,7 +52,7 @@ def test_what_is_cancelled_does_not_pile_up() -> None:
 
 
 def test_what_happens_may_set_and_cancel_others() -> None:
-    deadlines = Deadlines()
+    deadlines = Timers()
     come: list[str] = []
     third = Deadline(lambda: come.append("third"))
     second = Deadline(lambda: come.append("second"))

@@ -7,11 +7,11 @@ import pytest
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.sync_group import SyncGroupResponse
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter
-from barnabas_logstore.core.coordinator.deadlines import Deadlines
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from barnabas_logstore.core.coordinator.groups.group import Group
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter
+from barnabas_logstore.core.coordinator.runtime.timers import Timers
 from tests.unit.logstore.coordinator.support import PARTITION, World
 
 DELAY_MS, HOLD_MS = 10, 60
@@ -100,7 +100,7 @@ def raises(*arguments: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("owner", "method"), [(CoordinatorLogWriter, "lose"), (Deadlines, "cancel"), (Rebalancing, "stop")]
+    ("owner", "method"), [(CoordinatorLogWriter, "lose"), (Timers, "cancel"), (Rebalancing, "stop")]
 )
 def test_whatever_fails_as_a_coordinator_is_lost_the_rest_of_it_is_ended(
     monkeypatch: pytest.MonkeyPatch, owner: type, method: str

@@ -20,7 +20,7 @@ from barnabas_logstore.core.coordinator.groups.records import (
     offset_key_prefix,
     offset_record,
 )
-from barnabas_logstore.core.coordinator.log_loader import RECORDS_PER_STEP
+from barnabas_logstore.core.coordinator.runtime.loading import RECORDS_PER_STEP
 from tests.unit.logstore.coordinator.support import WALL_AT_START_MS, FakeLog, World
 
 COMMIT_MARKER = Record(b"\0\0\0\1", b"\0\0\0\0\0\0")

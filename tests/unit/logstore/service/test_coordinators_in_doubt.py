@@ -10,14 +10,12 @@ from collections.abc import Callable
 
 import pytest
 
-from barnabas.containment import Uncontained
 from barnabas.wire.errors import ErrorCode
-from barnabas_logstore.core.coordinator.coordinate_inbox import ENDED_MAX
-from barnabas_logstore.core.coordinator.groups.coordinator import GroupCoordinator
 from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
 from barnabas_logstore.core.coordinator.groups.offset_expiry import OffsetExpiry
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
-from barnabas_logstore.core.coordinator.led_partitions import LOADS_FAILED_MAX, PAUSE_MS_MAX, PAUSE_MS_MIN
+from barnabas_logstore.core.coordinator.runtime.inbox import ENDED_MAX
+from barnabas_logstore.core.coordinator.runtime.leadership import LOADS_FAILED_MAX, PAUSE_MS_MAX, PAUSE_MS_MIN
 from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
 from barnabas_logstore.core.replica.containment import (
     COORDINATOR_CALL,
@@ -64,43 +62,6 @@ def test_a_call_that_may_have_changed_a_group_has_its_partition_read_again(
     assert host.committed() in (42, 43), "what was acknowledged is there, and nothing else"
     assert commit(host, 45) == ErrorCode.NONE
     assert offline(host) == []
-
-
-@pytest.mark.parametrize("is_behind", [False, True], ids=["before", "behind"])
-def test_a_state_that_could_not_be_let_go_of_at_once_serves_nothing(
-    host: GroupHost, monkeypatch: pytest.MonkeyPatch, is_behind: bool
-) -> None:
-    """Seed 586 with exceptions: a partition was read half-way, and half of its members were served as all of them."""
-    on_lost = GroupCoordinator.on_lost
-    met: list[Fault] = []
-
-    def once(coordinator: GroupCoordinator, partition: int, leader_epoch: int, now_ms: int) -> None:
-        if is_behind or met:
-            on_lost(coordinator, partition, leader_epoch, now_ms)
-        if not met:
-            met.append(Fault("planted"))
-            raise met[0]
-
-    commit(host, 42)
-    with monkeypatch.context() as planted:
-        planted.setattr(GroupPartition, "call", raises)
-        planted.setattr(GroupCoordinator, "on_lost", once)
-        host.commit(43)
-        host.settle()
-    assert len(met) == 1
-    assert host.core.contained.counts[COORDINATOR_STATE] == 1
-    assert commit(host, 44) == ErrorCode.NOT_COORDINATOR
-    host.later(PAUSE_MS_MIN)
-    assert host.committed() == 42
-
-
-def test_a_state_that_is_never_let_go_of_ends_the_process(host: GroupHost, monkeypatch: pytest.MonkeyPatch) -> None:
-    commit(host, 42)
-    monkeypatch.setattr(GroupPartition, "call", raises)
-    monkeypatch.setattr(GroupCoordinator, "on_lost", raises)
-    host.commit(43)
-    with pytest.raises(Uncontained):
-        host.settle()
 
 
 def test_a_pause_that_is_over_is_nothing_to_wait_for_once_its_log_is_offline(

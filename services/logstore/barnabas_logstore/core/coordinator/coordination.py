@@ -31,13 +31,13 @@ from barnabas.metrics.group_families import (
 )
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
-from barnabas_logstore.core.coordinator.coordinate_inbox import OWN_STREAM_ID, CoordinateInbox
-from barnabas_logstore.core.coordinator.coordinator_log import Coordinator
 from barnabas_logstore.core.coordinator.groups.coordinator import GroupCoordinator
 from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
-from barnabas_logstore.core.coordinator.led_partitions import LedPartitions
-from barnabas_logstore.core.coordinator.listings import Listings
 from barnabas_logstore.core.coordinator.markers import TransactionMarkers
+from barnabas_logstore.core.coordinator.runtime.coordinator_log import Coordinator
+from barnabas_logstore.core.coordinator.runtime.inbox import OWN_STREAM_ID, CoordinateInbox
+from barnabas_logstore.core.coordinator.runtime.leadership import Leadership
+from barnabas_logstore.core.coordinator.runtime.listings import Listings
 from barnabas_logstore.core.coordinator.transaction_coordination import TransactionCoordination
 from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
 from barnabas_logstore.core.data.appends import Appends
@@ -93,7 +93,7 @@ class Coordination:
             OFFSETS_TOPIC: groups,
             TRANSACTION_STATE_TOPIC: transactions.coordinator,
         }
-        self._led = LedPartitions(replicas, appends, watches.coordinated, outbox, coordinators)
+        self._led = Leadership(replicas, appends, watches.coordinated, outbox, coordinators)
         self._markers = TransactionMarkers(replicas, appends, watches, groups)
         self._inbox = inbox
         self._contained = replicas.contained

@@ -8,9 +8,9 @@ from barnabas.channel.messages import CoordinateResponse, GroupCall
 from barnabas.metrics.family import Sample
 from barnabas.metrics.transaction_families import LOADING_PARTITIONS, REFUSED_COMPLETIONS, UNWRITTEN_ENDS
 from barnabas.ports.compression import Decompress
-from barnabas_logstore.core.coordinator.coordinate_inbox import CoordinateInbox
-from barnabas_logstore.core.coordinator.coordinator_log_writer import StreamAnswer
 from barnabas_logstore.core.coordinator.peer_calls import PeerCalls
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import StreamAnswer
+from barnabas_logstore.core.coordinator.runtime.inbox import CoordinateInbox
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.coordinator.transactions.coordinator import TransactionCoordinator
 from barnabas_logstore.core.coordinator.transactions.marker_sender import TransactionMarkerSender

@@ -37,11 +37,6 @@ from barnabas.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from barnabas_logstore.core.coordinator.clock import Clock
-from barnabas_logstore.core.coordinator.coordinator_log_writer import (
-    CoordinatorLogWriter,
-    Deferred,
-)
 from barnabas_logstore.core.coordinator.groups.delayed_group_responses import DelayedGroupResponses
 from barnabas_logstore.core.coordinator.groups.fetching import fetch_offsets
 from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
@@ -58,6 +53,11 @@ from barnabas_logstore.core.coordinator.groups.offsets import (
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing, client_error
 from barnabas_logstore.core.coordinator.groups.registry import Groups
 from barnabas_logstore.core.coordinator.groups.stored_groups import tombstone
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import (
+    CoordinatorLogWriter,
+    Deferred,
+)
+from barnabas_logstore.core.coordinator.runtime.timers import Clock
 
 _SEVERAL_LEAVE_FROM: Final = 3
 _EPOCH_BUMP_FROM: Final = 5

@@ -28,14 +28,6 @@ from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import TransactionEnd
 from barnabas.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from barnabas.wire.primitives import MalformedFrame
-from barnabas_logstore.core.coordinator.clock import Clock
-from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
-from barnabas_logstore.core.coordinator.coordinator_log_writer import (
-    CoordinatorLogWriter,
-    Deferred,
-    StreamAnswer,
-)
-from barnabas_logstore.core.coordinator.deadlines import Deadlines
 from barnabas_logstore.core.coordinator.groups.calls import GroupCalls
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from barnabas_logstore.core.coordinator.groups.delayed_group_responses import DelayedGroupResponses
@@ -52,7 +44,14 @@ from barnabas_logstore.core.coordinator.groups.pending_joins import PendingJoins
 from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
 from barnabas_logstore.core.coordinator.groups.registry import Groups
-from barnabas_logstore.core.coordinator.listings import Listings
+from barnabas_logstore.core.coordinator.runtime.coordinator_log import CoordinatedLog
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import (
+    CoordinatorLogWriter,
+    Deferred,
+    StreamAnswer,
+)
+from barnabas_logstore.core.coordinator.runtime.listings import Listings
+from barnabas_logstore.core.coordinator.runtime.timers import Clock, Timers
 from barnabas_logstore.core.replica.containment import COORDINATOR_LOAD, COORDINATOR_STATE
 
 
@@ -64,7 +63,7 @@ class GroupCoordinator:
         self._decompress = decompress
         self._make_member_id = make_member_id
         self._clock = Clock()
-        self._deadlines = Deadlines()
+        self._deadlines = Timers()
         self._partitions: dict[int, GroupPartition] = {}
         self._answers: list[StreamAnswer] = []
         self._written: dict[CoordinatorLogWriter, None] = {}

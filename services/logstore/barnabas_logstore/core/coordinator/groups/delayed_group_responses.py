@@ -11,9 +11,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from barnabas.channel.messages import GroupCollect
-from barnabas_logstore.core.coordinator.clock import Clock
-from barnabas_logstore.core.coordinator.deadlines import Deadline, Deadlines
 from barnabas_logstore.core.coordinator.groups.registry import Groups
+from barnabas_logstore.core.coordinator.runtime.timers import Clock, Deadline, Timers
 
 
 class HeldCall(NamedTuple):
@@ -24,7 +23,7 @@ class HeldCall(NamedTuple):
 
 
 class DelayedGroupResponses:
-    """Of one partition of `__consumer_offsets`. Time is looked at by `Deadlines`, groups when `take_due` is called."""
+    """Of one partition of `__consumer_offsets`. Time is looked at by `Timers`, groups when `take_due` is called."""
 
     __slots__ = ("_by_group", "_clock", "_deadline", "_deadlines", "_delaying", "_due", "_groups", "_hold_ms", "_steps")
 
@@ -32,7 +31,7 @@ class DelayedGroupResponses:
         self,
         hold_ms: int,
         groups: Groups,
-        deadlines: Deadlines,
+        deadlines: Timers,
         clock: Clock,
         delaying: dict[DelayedGroupResponses, None],
     ) -> None:

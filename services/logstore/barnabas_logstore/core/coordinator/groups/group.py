@@ -11,11 +11,11 @@ from typing import Final
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from barnabas.wire.messages.sync_group import SyncGroupResponse
-from barnabas_logstore.core.coordinator.deadlines import Deadline
 from barnabas_logstore.core.coordinator.groups.member import Member
 from barnabas_logstore.core.coordinator.groups.pending_joins import PendingJoin
 from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue
 from barnabas_logstore.core.coordinator.groups.subscription import topics_of_subscription
+from barnabas_logstore.core.coordinator.runtime.timers import Deadline
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 _REPLACED_MAX: Final = 8

@@ -9,12 +9,12 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import UnsupportedVersion, decode_request
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.primitives import MalformedFrame
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, do_all
 from barnabas_logstore.core.coordinator.groups.calls import GroupCalls, heartbeat_answer
 from barnabas_logstore.core.coordinator.groups.loading import Loader
 from barnabas_logstore.core.coordinator.groups.offset_expiry import OffsetExpiry
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
 from barnabas_logstore.core.coordinator.groups.registry import Groups
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, do_all
 
 
 class GroupPartition:

@@ -14,9 +14,6 @@ from typing import Final, TypeAlias
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from barnabas_logstore.core.coordinator.clock import Clock
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, Deferred
-from barnabas_logstore.core.coordinator.deadlines import Deadlines
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
 from barnabas_logstore.core.coordinator.groups.member import Member
@@ -24,6 +21,8 @@ from barnabas_logstore.core.coordinator.groups.pending_joins import PendingJoin
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing, client_error
 from barnabas_logstore.core.coordinator.groups.registry import Groups
 from barnabas_logstore.core.coordinator.groups.stored_groups import store_record
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, Deferred
+from barnabas_logstore.core.coordinator.runtime.timers import Clock, Timers
 
 _KNOWN_MEMBER_ID_FROM: Final = 4
 """JoinGroup from this version on: a new member gets its id, and joins again with it (KIP-394)."""
@@ -44,7 +43,7 @@ class Joining:
         groups: Groups,
         rebalancing: Rebalancing,
         log_writer: CoordinatorLogWriter,
-        deadlines: Deadlines,
+        deadlines: Timers,
         clock: Clock,
         make_member_id: MakeMemberId,
     ) -> None:

@@ -19,7 +19,7 @@ from barnabas_logstore.core.coordinator.groups.records import (
 )
 from barnabas_logstore.core.coordinator.groups.registry import Groups, drop_offset, put_offset
 from barnabas_logstore.core.coordinator.groups.stored_groups import restored_group
-from barnabas_logstore.core.coordinator.log_loader import LogLoader
+from barnabas_logstore.core.coordinator.runtime.loading import LogLoader
 
 
 class Loader(LogLoader):

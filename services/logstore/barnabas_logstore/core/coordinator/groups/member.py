@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from barnabas.wire.messages.join_group import JoinGroupResponse
 from barnabas.wire.messages.sync_group import SyncGroupResponse
-from barnabas_logstore.core.coordinator.deadlines import Deadline
+from barnabas_logstore.core.coordinator.runtime.timers import Deadline
 
 
 @dataclass(slots=True, eq=False)

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter
 from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
 from barnabas_logstore.core.coordinator.groups.offsets import Offsets
 from barnabas_logstore.core.coordinator.groups.registry import Groups
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter
 
 _OFFSETS_PER_STEP: Final = 500
 """Looked at in one step, or those of one group."""

@@ -25,14 +25,14 @@ from barnabas.wire.messages.offset_delete import (
 from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from barnabas.wire.primitives import STRING_BYTES_MAX
 from barnabas.wire.record_batch import Record
-from barnabas_logstore.core.coordinator.clock import Clock
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, batch_bytes
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from barnabas_logstore.core.coordinator.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState, TopicOffsets
 from barnabas_logstore.core.coordinator.groups.meter import GroupMeter
 from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets, TopicPartition
 from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue, offset_key_prefix, offset_record
 from barnabas_logstore.core.coordinator.groups.registry import drop_offset
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, batch_bytes
+from barnabas_logstore.core.coordinator.runtime.timers import Clock
 
 _GROUP_ID_NOT_FOUND_FROM: Final = 9
 """OffsetCommit from this version on returns GROUP_ID_NOT_FOUND for a group that does not exist."""

@@ -13,8 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
-from barnabas_logstore.core.coordinator.deadlines import Deadline
+from barnabas_logstore.core.coordinator.runtime.coordinator_log import CoordinatedLog
+from barnabas_logstore.core.coordinator.runtime.timers import Deadline
 
 PENDING_JOINS_MAX: Final = 10_000
 PENDING_JOINS_PER_HOST_MAX: Final = 1_000

@@ -13,9 +13,6 @@ from typing import Final
 
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from barnabas_logstore.core.coordinator.clock import Clock
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, Deferred
-from barnabas_logstore.core.coordinator.deadlines import Deadline, Deadlines
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
 from barnabas_logstore.core.coordinator.groups.member import Member
@@ -23,6 +20,8 @@ from barnabas_logstore.core.coordinator.groups.member_bytes import MemberBytes
 from barnabas_logstore.core.coordinator.groups.meter import GroupMeter
 from barnabas_logstore.core.coordinator.groups.pending_joins import PendingJoins
 from barnabas_logstore.core.coordinator.groups.stored_groups import store_record
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, Deferred
+from barnabas_logstore.core.coordinator.runtime.timers import Clock, Deadline, Timers
 
 _LOOK_AGAIN_MS: Final = 1_000
 """The minimum time until a group of absent members is checked, whatever rebalance timeout the members have."""
@@ -35,7 +34,7 @@ class Rebalancing:
         self,
         config: GroupConfig,
         log_writer: CoordinatorLogWriter,
-        deadlines: Deadlines,
+        deadlines: Timers,
         clock: Clock,
         meter: GroupMeter,
         pending_joins: PendingJoins,

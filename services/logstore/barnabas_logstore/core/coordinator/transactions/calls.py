@@ -30,7 +30,7 @@ from barnabas.wire.messages.describe_transactions import DescribeTransactionsReq
 from barnabas.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.wire.primitives import MalformedFrame
-from barnabas_logstore.core.coordinator.clock import Clock
+from barnabas_logstore.core.coordinator.runtime.timers import Clock
 from barnabas_logstore.core.coordinator.transactions import rules
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.coordinator.transactions.listing import describe_transaction

@@ -25,13 +25,13 @@ from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body_
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from barnabas.wire.primitives import MalformedFrame
-from barnabas_logstore.core.coordinator.clock import Clock
-from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
-from barnabas_logstore.core.coordinator.coordinator_log_writer import (
+from barnabas_logstore.core.coordinator.runtime.coordinator_log import CoordinatedLog
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import (
     CoordinatorLogWriter,
     StreamAnswer,
 )
-from barnabas_logstore.core.coordinator.listings import Listings
+from barnabas_logstore.core.coordinator.runtime.listings import Listings
+from barnabas_logstore.core.coordinator.runtime.timers import Clock
 from barnabas_logstore.core.coordinator.transactions.calls import TransactionCalls
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.coordinator.transactions.listing import list_matching

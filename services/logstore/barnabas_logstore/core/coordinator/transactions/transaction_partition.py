@@ -16,9 +16,9 @@ from barnabas.cluster.image import ClusterImage
 from barnabas.ports.compression import Decompress
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import BatchHeader, Record
-from barnabas_logstore.core.coordinator.clock import Clock
-from barnabas_logstore.core.coordinator.coordinator_log_writer import CoordinatorLogWriter, Deferred, do_all
-from barnabas_logstore.core.coordinator.log_loader import LogLoader
+from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, Deferred, do_all
+from barnabas_logstore.core.coordinator.runtime.loading import LogLoader
+from barnabas_logstore.core.coordinator.runtime.timers import Clock
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.coordinator.transactions.meter import TransactionMeter
 from barnabas_logstore.core.coordinator.transactions.producer_ids import ProducerIds

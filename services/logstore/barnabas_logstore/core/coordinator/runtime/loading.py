@@ -16,7 +16,7 @@ from barnabas.wire.record_batch import (
     decode_payload,
     iterate_headers,
 )
-from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
+from barnabas_logstore.core.coordinator.runtime.coordinator_log import CoordinatedLog
 
 RECORDS_PER_STEP: Final = 200
 

@@ -20,7 +20,7 @@ from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import Record, build_batch, iterate_headers
-from barnabas_logstore.core.coordinator.coordinator_log import Coordinator
+from barnabas_logstore.core.coordinator.runtime.coordinator_log import Coordinator
 from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.replica.containment import APPEND_TO_LOG, COORDINATOR_LOAD, COORDINATOR_STATE
 from barnabas_logstore.core.replica.partition import Partition
@@ -57,7 +57,7 @@ class LedPartition:
         "wanted_offset",
     )
 
-    def __init__(self, led: LedPartitions, partition: Partition) -> None:
+    def __init__(self, led: Leadership, partition: Partition) -> None:
         self._led = led
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
@@ -157,7 +157,7 @@ class _Pause:
     loads_failed: int = 0
 
 
-class LedPartitions:
+class Leadership:
     """A coordinator may call a partition's methods from inside its own; none of those calls it back."""
 
     def __init__(

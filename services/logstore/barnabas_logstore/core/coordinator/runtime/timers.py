@@ -1,17 +1,28 @@
-"""Deadlines, most of which move before they are reached: heartbeats postpone theirs thousands of times a second."""
+"""Timers, most of which move before they are reached: heartbeats postpone theirs thousands of times a second."""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from barnabas.containment import CONTAINING
-from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
+from barnabas_logstore.core.coordinator.runtime.coordinator_log import CoordinatedLog
 from barnabas_logstore.core.replica.containment import COORDINATOR_STATE
 
 _NONE: Final = -1
 _SPARE_ENTRIES: Final = 64
+
+
+@dataclass(slots=True)
+class Clock:
+    """The time for all shards of one kind, constant within a turn."""
+
+    now_ms: int = 0
+    """Monotonic: deadlines use it."""
+    wall_ms: int = 0
+    """The wall clock, for records."""
 
 
 class Deadline:
@@ -32,7 +43,7 @@ def _nothing() -> None:
     """The action of a deadline that was ended."""
 
 
-class Deadlines:
+class Timers:
     """Moving a deadline costs one assignment: the heap finds out when the old time is reached.
 
     The heap never has more than about twice as many entries as there are deadlines.

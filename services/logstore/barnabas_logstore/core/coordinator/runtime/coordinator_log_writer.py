@@ -11,7 +11,7 @@ from barnabas.channel.messages import GroupAnswer
 from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
 from barnabas.wire.record_batch import Record
-from barnabas_logstore.core.coordinator.coordinator_log import CoordinatedLog
+from barnabas_logstore.core.coordinator.runtime.coordinator_log import CoordinatedLog
 
 BATCH_OVERHEAD_BYTES: Final = 61
 RECORD_OVERHEAD_BYTES: Final = 32
