@@ -14,9 +14,9 @@ import pytest
 
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.coordinator.runtime.leadership import PAUSE_MS_MAX
-from barnabas_logstore.core.coordinator.transactions.transaction_partition import (
+from barnabas_logstore.core.coordinator.transactions.shard import (
     COMPLETION_RETRY_MS,
-    TransactionPartition,
+    TransactionShard,
 )
 from barnabas_logstore.core.replica.containment import COORDINATOR_STATE
 from tests.unit.logstore.coordinator.support import FakeLog
@@ -40,7 +40,7 @@ class CountingLog(FakeLog):
 class FaultyMarkers(FakeMarkers):
     """Meets a fault of ours when a coordinator is lost, and reports to that one later."""
 
-    def forget_sender(self, sender: TransactionPartition) -> None:
+    def forget_sender(self, sender: TransactionShard) -> None:
         raise Fault("planted")
 
 

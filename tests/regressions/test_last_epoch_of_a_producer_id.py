@@ -177,7 +177,7 @@ def test_there_is_no_next_id_yet() -> None:
     broker = Broker(stored(TransactionState.ONGOING, LAST))
     world = broker.world
     broker.write(OLD_ID, LAST)
-    ids = world.coordinator.producer_ids
+    ids = world.kind.producer_ids
     for each in range(FIRST_ID, FIRST_ID + BLOCK):
         assert ids.peek() == each
         ids.use(each)

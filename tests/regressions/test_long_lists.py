@@ -13,6 +13,8 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest
 from barnabas_logstore.core.coordinator.runtime.listings import ENTRIES_PER_STEP
+from barnabas_logstore.core.coordinator.runtime.shard import FROM_LOG
+from barnabas_logstore.core.coordinator.transactions.store import TransactionPut
 from barnabas_logstore.core.coordinator.transactions.transaction import Transaction
 from tests.compiled import COUNTS, interpreted_only
 from tests.costly.instructions import counted_lines
@@ -34,9 +36,10 @@ def with_groups() -> GroupWorld:
 
 def with_transactions() -> TransactionWorld:
     world = TransactionWorld()
-    (led,) = world.coordinator.partitions
+    (led,) = world.coordinator.shards
     for number in range(COUNT):
-        led.transactions[f"id-{number}"] = Transaction(f"id-{number}", number, 60_000, 0)
+        transaction = Transaction(f"id-{number}", number, 60_000, 0)
+        led.shard.store.replay(TransactionPut(transaction, FROM_LOG, 0), number)
     return world
 
 

@@ -77,4 +77,4 @@ def test_another_producer_of_its_id_fences_it() -> None:
     assert world.end(producer_id, epoch, commit=False, version=5).error_code == ErrorCode.PRODUCER_FENCED
     found = world.init(producer_id=producer_id, producer_epoch=epoch)
     assert found.error_code == ErrorCode.PRODUCER_FENCED
-    assert ID in world.coordinator.partitions[0].transactions
+    assert ID in world.coordinator.shards[0].shard.transactions

@@ -7,7 +7,7 @@ from typing import Any
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.markers import Marker
 from barnabas.wire.record_batch import Record
-from barnabas_logstore.core.coordinator.transactions import records, rules, transaction_partition
+from barnabas_logstore.core.coordinator.transactions import records, rules, store
 from barnabas_logstore.core.coordinator.transactions.rules import Producer
 from barnabas_logstore.core.coordinator.transactions.transaction import (
     EPOCH_MAX,
@@ -74,12 +74,12 @@ def an_end_at_the_last_epoch_keeps_the_producer_id() -> None:
 
 @EPOCHS.breaks_at_last_epochs("17", COORDINATORS)
 def the_next_producer_id_is_in_no_record() -> None:
-    original = transaction_partition.transaction_record
+    original = store.transaction_record
 
     def record(transaction: Transaction) -> Record:
         return original(transaction._replace(next_producer_id=NO_PRODUCER_ID))
 
-    replace_in(transaction_partition, "transaction_record", record)
+    replace_in(store, "transaction_record", record)
 
 
 @EPOCHS.breaks_for(

@@ -127,8 +127,8 @@ def a_marker_is_answered_before_it_is_replicated() -> None:
 def any_timeout_of_a_transaction_will_do() -> None:
     original = TransactionCalls._initialized
 
-    def initialized(self: TransactionCalls, led: Any, request: InitProducerIdRequest) -> Any:
-        return original(self, led, replace(request, transaction_timeout_ms=1))
+    def initialized(self: TransactionCalls, request: InitProducerIdRequest) -> Any:
+        return original(self, replace(request, transaction_timeout_ms=1))
 
     replace_in(TransactionCalls, "_initialized", initialized)
 

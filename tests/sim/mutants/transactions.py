@@ -15,20 +15,19 @@ from barnabas_logstore.core.coordinator.groups.loading import Loader
 from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets, TopicPartition
 from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue
 from barnabas_logstore.core.coordinator.groups.registry import put_offset
-from barnabas_logstore.core.coordinator.transactions import rules, transaction_partition
+from barnabas_logstore.core.coordinator.runtime.loading import LogLoader
+from barnabas_logstore.core.coordinator.transactions import rules, shard
+from barnabas_logstore.core.coordinator.transactions.kind import TransactionKind
 from barnabas_logstore.core.coordinator.transactions.marker_sender import TransactionMarkerSender
-from barnabas_logstore.core.coordinator.transactions.records import tombstone
 from barnabas_logstore.core.coordinator.transactions.rules import Producer
+from barnabas_logstore.core.coordinator.transactions.shard import TransactionShard
+from barnabas_logstore.core.coordinator.transactions.store import TransactionStore, forgotten
 from barnabas_logstore.core.coordinator.transactions.transaction import (
     ENDING,
     NO_PRODUCER_ID,
     OVER,
     Transaction,
     TransactionState,
-)
-from barnabas_logstore.core.coordinator.transactions.transaction_partition import (
-    TransactionLoader,
-    TransactionPartition,
 )
 from barnabas_logstore.core.data.reads import Reads
 from barnabas_logstore.core.storage.compaction.batch_filter import BatchFilter
@@ -204,14 +203,14 @@ def a_marker_of_an_older_coordinator_is_written() -> None:
 
 @TRANSACTIONS.breaks_in_transactions("18", COORDINATORS)
 def markers_are_sent_before_the_decision_is_committed() -> None:
-    def follow(self: TransactionPartition, transaction: Transaction) -> None:
+    def follow(self: TransactionShard, transaction: Transaction) -> None:
         self.ongoing.pop(transaction.transactional_id, None)
         if transaction.state is TransactionState.ONGOING:
             self.ongoing[transaction.transactional_id] = None
         elif transaction.state in ENDING:
-            self._markers.send_markers(self, transaction)
+            self._parts.markers.send_markers(self, transaction)
 
-    replace_in(TransactionPartition, "_follow", follow)
+    replace_in(TransactionShard, "_follow", follow)
 
 
 @TRANSACTIONS.breaks_in_transactions("18", LEADERS)
@@ -236,18 +235,12 @@ def markers_are_sent_once() -> None:
 
 @TRANSACTIONS.breaks_in_transactions("18", COORDINATORS)
 def a_new_coordinator_leaves_decisions_where_they_are() -> None:
-    def load(self: TransactionPartition) -> bool:
-        loader = self.loader
-        assert loader is not None
-        if not loader.advance(self.log_writer.log, self.leader_epoch):
-            return False
-        self.loader = None
+    def loaded(self: TransactionShard) -> None:
         for transaction in self.transactions.values():
             if transaction.state is TransactionState.ONGOING:
                 self._follow(transaction)
-        return True
 
-    replace_in(TransactionPartition, "load", load)
+    replace_in(TransactionShard, "loaded", loaded)
 
 
 @TRANSACTIONS.breaks_in_transactions("18", [])
@@ -301,22 +294,21 @@ def a_marker_begins_no_epoch() -> None:
 
 @TRANSACTIONS.breaks_in_transactions("19", [])
 def transactions_never_time_out() -> None:
-    replace_in(transaction_partition, "abort_timed_out", lambda *arguments: None)
+    replace_in(shard, "abort_timed_out", lambda *arguments: None)
 
 
 @TRANSACTIONS.breaks_in_transactions("18", [])
 def an_id_expires_while_it_is_in_use() -> None:
     """Ids that have no open transaction are forgotten, whenever they were used."""
 
-    def remove_expired(self: TransactionPartition, transactional_ids: list[str]) -> Iterator[None]:
+    def remove_expired(self: TransactionShard, transactional_ids: list[str]) -> Iterator[None]:
         for transactional_id in transactional_ids:
             transaction = self.transactions.get(transactional_id)
             if transaction is not None and transaction.state in OVER and not self.check():
-                self.log_writer.write(tombstone(transactional_id, transaction.last_update_ms))
-                del self.transactions[transactional_id]
+                self.result.put(forgotten(transactional_id, transaction.last_update_ms))
             yield
 
-    replace_in(TransactionPartition, "_remove_expired", remove_expired)
+    replace_in(TransactionShard, "_remove_expired", remove_expired)
 
 
 @TRANSACTIONS.breaks_in_transactions("17", [*ZOMBIES])
@@ -366,18 +358,21 @@ def a_producer_that_begins_leaves_what_is_open() -> None:
 
 @TRANSACTIONS.breaks_in_transactions("I12", COORDINATORS)
 def a_new_coordinator_knows_no_transactions() -> None:
-    replace_in(TransactionLoader, "apply", lambda self, header, record: None)
+    replace_in(TransactionKind, "decode", lambda self, header, record: None)
 
 
 @TRANSACTIONS.breaks_in_transactions("17", COORDINATORS)
 def a_new_coordinator_reads_its_log_halfway() -> None:
-    original = TransactionLoader.apply
+    original = LogLoader.__init__
 
-    def apply(self: TransactionLoader, header: BatchHeader, record: Record) -> None:
-        if record.offset * 2 < self._end_offset or self._end_offset < 4:
-            original(self, header, record)
+    def init(self: LogLoader, decode: Any, store: Any, decompress: Any, end_offset: int) -> None:
+        def decode_half(header: BatchHeader, record: Record) -> Any:
+            return decode(header, record) if record.offset * 2 < end_offset or end_offset < 4 else None
 
-    replace_in(TransactionLoader, "apply", apply)
+        is_of_transactions = isinstance(store, TransactionStore)
+        original(self, decode_half if is_of_transactions else decode, store, decompress, end_offset)
+
+    replace_in(LogLoader, "__init__", init)
 
 
 # --- offsets -----------------------------------------------------------------------------------------------------

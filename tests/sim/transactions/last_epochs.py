@@ -16,7 +16,7 @@ from barnabas_logstore.core.coordinator.transactions.transaction import EPOCH_MA
 from tests.sim.transactions.shape import STATE_PARTITIONS, TransactionsShape
 
 if TYPE_CHECKING:
-    from barnabas_logstore.core.coordinator.transactions.coordinator import TransactionCoordinator
+    from barnabas_logstore.core.coordinator.transaction_coordination import TransactionCoordination
     from tests.sim.nodes.logstore import LogstoreNode
 
 _LEFT = (0, 0, 1, 1, 2, 3, 5, 8, 16)
@@ -53,16 +53,17 @@ class LastEpochs:
             if self._is_known(transactional_id):
                 del self._first_epochs[transactional_id]
             else:
-                self._write(node.core.transactions.coordinator, transactional_id, node.wall_ms)
+                self._write(node.core.transactions, transactional_id, node.wall_ms)
 
-    def _write(self, coordinator: TransactionCoordinator, transactional_id: str, wall_ms: int) -> None:
+    def _write(self, coordination: TransactionCoordination, transactional_id: str, wall_ms: int) -> None:
         partition = partition_of_group(transactional_id, STATE_PARTITIONS)
-        for led in coordinator.partitions:
-            is_new = led.partition == partition and led.loader is None and transactional_id not in led.transactions
-            producer_id = coordinator.producer_ids.peek() if is_new and not led.check() else None
+        for led in coordination.partitions:
+            shard = led.shard
+            is_new = led.partition == partition and led.loader is None and transactional_id not in shard.transactions
+            producer_id = coordination.kind.producer_ids.peek() if is_new and not shard.check() else None
             if producer_id is None:
                 continue
             epoch = self._first_epochs[transactional_id]
             unused = Transaction(transactional_id, producer_id, _TIMEOUT_MS, wall_ms, producer_epoch=epoch)
-            if not led.put(unused):
-                coordinator.producer_ids.use(producer_id)
+            if not shard.put(unused):
+                coordination.kind.producer_ids.use(producer_id)

@@ -93,7 +93,7 @@ def test_a_commit_of_a_transaction_is_followed_to_its_end() -> None:
     assert partition.last_stable_offset < partition.high_watermark
     cluster.end_transaction()
     assert partition.last_stable_offset == partition.high_watermark
-    (transaction,) = coordinated.transactions.values()
+    (transaction,) = coordinated.shard.transactions.values()
     assert transaction.state is TransactionState.COMPLETE_COMMIT
 
 

@@ -16,7 +16,7 @@ from barnabas_logstore.core.coordinator.groups.offset_expiry import OffsetExpiry
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
 from barnabas_logstore.core.coordinator.runtime.inbox import ENDED_MAX
 from barnabas_logstore.core.coordinator.runtime.leadership import LOADS_FAILED_MAX, PAUSE_MS_MAX, PAUSE_MS_MIN
-from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
+from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
 from barnabas_logstore.core.replica.containment import (
     COORDINATOR_CALL,
     COORDINATOR_LOAD,
@@ -191,10 +191,10 @@ def test_a_load_of_transactions_that_fails_at_its_very_end_is_not_gone_on_with(
 ) -> None:
     world = World()
     with monkeypatch.context() as planted:
-        planted.setattr(TransactionPartition, "load", after(TransactionPartition.load))
+        planted.setattr(LedShard, "load", after(LedShard.load))
         with pytest.raises(Fault):
             world.coordinator.on_leadership(PARTITION, world.epoch + 1, world.log, world.now_ms)
-    monkeypatch.setattr(TransactionPartition, "load", raises)
+    monkeypatch.setattr(LedShard, "load", raises)
     world.coordinator.step(world.now_ms)
     assert not world.coordinator.has_work
 

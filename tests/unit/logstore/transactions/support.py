@@ -21,11 +21,12 @@ from barnabas.wire.messages.add_partitions_to_txn import (
 from barnabas.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from barnabas.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from barnabas.wire.record_batch import decode_records
+from barnabas_logstore.core.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
-from barnabas_logstore.core.coordinator.transactions.coordinator import TransactionCoordinator
+from barnabas_logstore.core.coordinator.transactions.kind import TransactionKind
 from barnabas_logstore.core.coordinator.transactions.records import read_record
+from barnabas_logstore.core.coordinator.transactions.shard import MarkerSender, TransactionShard
 from barnabas_logstore.core.coordinator.transactions.transaction import Transaction, TransactionState
-from barnabas_logstore.core.coordinator.transactions.transaction_partition import MarkerSender, TransactionPartition
 from tests.unit.logstore.coordinator.support import FakeLog
 
 PARTITION = 3
@@ -79,12 +80,12 @@ class FakeMarkers:
     """Holds what is to be written until the test says that it is."""
 
     def __init__(self) -> None:
-        self.sent: list[tuple[TransactionPartition, Transaction]] = []
+        self.sent: list[tuple[TransactionShard, Transaction]] = []
 
-    def send_markers(self, sender: TransactionPartition, transaction: Transaction) -> None:
+    def send_markers(self, sender: TransactionShard, transaction: Transaction) -> None:
         self.sent.append((sender, transaction))
 
-    def forget_sender(self, sender: TransactionPartition) -> None:
+    def forget_sender(self, sender: TransactionShard) -> None:
         self.sent = [each for each in self.sent if each[0] is not sender]
 
     def write(self) -> None:
@@ -107,12 +108,11 @@ class World:
         self.answers: dict[int, GroupAnswer] = {}
         self.last_id = 0
         self.reported_committed = 0
-        self.coordinator = TransactionCoordinator(
-            TransactionConfig(**config), decompress, self.image, sender or self.markers
-        )
+        self.kind = TransactionKind(TransactionConfig(**config), self.image, sender or self.markers)
+        self.coordinator: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(self.kind, decompress)
         self.lead()
-        assert self.coordinator.producer_ids.take_request()
-        self.coordinator.producer_ids.block_received(FIRST_ID, BLOCK)
+        assert self.kind.producer_ids.take_request()
+        self.kind.producer_ids.block_received(FIRST_ID, BLOCK)
 
     @property
     def wall_ms(self) -> int:
@@ -236,8 +236,8 @@ class World:
     # --- what is known ---
 
     def transaction(self, transactional_id: str = ID) -> Transaction:
-        (led,) = self.coordinator.partitions
-        return led.transactions[transactional_id]
+        (led,) = self.coordinator.shards
+        return led.shard.transactions[transactional_id]
 
     def state(self) -> TransactionState:
         return self.transaction().state

@@ -173,7 +173,7 @@ class TestProducerIds:
         for number in range(BLOCK):
             assert world.init(f"id {number}").producer_id == FIRST_ID + number
         assert world.init("one more").error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        ids = world.coordinator.producer_ids
+        ids = world.kind.producer_ids
         assert ids.take_request()
         assert not ids.take_request(), "one at a time"
         ids.block_received(-1, 0)
@@ -201,8 +201,8 @@ class TestTime:
         world.begun()
         world.init("unused")
         world.advance(120_000)
-        (led,) = world.coordinator.partitions
-        assert list(led.transactions) == [ID], "a transaction that is being ended is not forgotten"
+        (led,) = world.coordinator.shards
+        assert list(led.shard.transactions) == [ID], "a transaction that is being ended is not forgotten"
         assert world.logged_states()[-1] is None
 
     def test_without_transactional_ids_nothing_is_due(self) -> None:

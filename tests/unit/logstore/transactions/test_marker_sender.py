@@ -246,8 +246,8 @@ def test_the_next_coordinator_sends_what_is_prepared_under_its_own_epoch() -> No
 def test_calls_and_steps_are_bounded() -> None:
     scene = Scene()
     scene.end(0)
-    (led,) = scene.world.coordinator.partitions
-    ending = _Ending(led, scene.world.transaction())
+    (led,) = scene.world.coordinator.shards
+    ending = _Ending(led.shard, scene.world.transaction())
     many = [TopicPartition(TOPIC, number) for number in range(MARKERS_PER_CALL + 10)]
     calls = list(_calls([(ending, many), (ending, many[:5])]))
     assert [sum(len(partitions) for _, partitions in call) for call in calls] == [MARKERS_PER_CALL, 15]

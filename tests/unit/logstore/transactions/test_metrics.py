@@ -28,16 +28,16 @@ def values(samples: Iterable[Sample], family: Family) -> dict[tuple[str, ...], f
 
 
 def ended(world: World) -> dict[str, float]:
-    found = values(world.coordinator.meter.samples(), TRANSACTIONS_ENDED)
+    found = values(world.kind.meter.samples(), TRANSACTIONS_ENDED)
     return {labels[0]: value for labels, value in found.items()}
 
 
 def fenced(world: World) -> float:
-    return values(world.coordinator.meter.samples(), PRODUCERS_FENCED)[()]
+    return values(world.kind.meter.samples(), PRODUCERS_FENCED)[()]
 
 
 def scanned(world: World, step: int = 1) -> TransactionScan:
-    scan = TransactionScan(world.coordinator.partitions, world.wall_ms, LATE_MS)
+    scan = TransactionScan(world.coordinator.shards, world.wall_ms, LATE_MS)
     while not scan.step(step):
         pass
     return scan

@@ -37,9 +37,10 @@ from barnabas_logstore.core.coordinator.markers import TransactionMarkers
 from barnabas_logstore.core.coordinator.runtime.coordinator_log import Coordinator
 from barnabas_logstore.core.coordinator.runtime.inbox import OWN_STREAM_ID, CoordinateInbox
 from barnabas_logstore.core.coordinator.runtime.leadership import Leadership
+from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
 from barnabas_logstore.core.coordinator.runtime.listings import Listings
 from barnabas_logstore.core.coordinator.transaction_coordination import TransactionCoordination
-from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
+from barnabas_logstore.core.coordinator.transactions.shard import TransactionShard
 from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.replica.containment import COORDINATOR_CALL, COORDINATOR_QUERY
 from barnabas_logstore.core.replica.partition import Partition
@@ -91,7 +92,7 @@ class Coordination:
         self._transactions = transactions
         coordinators: dict[str, Coordinator] = {
             OFFSETS_TOPIC: groups,
-            TRANSACTION_STATE_TOPIC: transactions.coordinator,
+            TRANSACTION_STATE_TOPIC: transactions.runtime,
         }
         self._led = Leadership(replicas, appends, watches.coordinated, outbox, coordinators)
         self._markers = TransactionMarkers(replicas, appends, watches, groups)
@@ -169,7 +170,10 @@ class Coordination:
         the log again.
         """
         of_transactions = request.api_key in TRANSACTION_KEYS
-        log = (self._transactions.coordinator if of_transactions else self._groups).log_of(request.partition)
+        log = self._groups.log_of(request.partition)
+        if of_transactions:
+            led = self._transactions.runtime.find(request.partition)
+            log = None if led is None else led.log
         is_query = isinstance(request, GroupCall) and request.api_key in QUERY_KEYS
         fields: dict[str, str | int] = {"stream_id": stream_id, "request_id": request.request_id}
         fields |= {"api_key": request.api_key, "api_version": request.api_version, "partition": request.partition}
@@ -211,7 +215,7 @@ class Coordination:
     def _end_step(self) -> None:
         self._groups.step(self._now_ms)
         self._transactions.step(self._now_ms)
-        for listings in (self._groups.listings, self._transactions.coordinator.listings):
+        for listings in (self._groups.listings, self._transactions.runtime.listings):
             if listings.faults:
                 self._contain_listings(listings)
         self._led.begin_reads()
@@ -251,8 +255,9 @@ class Coordination:
         answers = self._groups.take_answers()
         if answers:
             self._inbox.answer(answers)
-        if self._transactions.coordinator.answers:
-            self._inbox.answer(self._transactions.take_answers())
+        answers = self._transactions.take_answers()
+        if answers:
+            self._inbox.answer(answers)
         return self._inbox.take_responses()
 
     def take_problems(self) -> Sequence[str]:
@@ -271,7 +276,7 @@ class Coordination:
         return self._groups.partitions
 
     @property
-    def transaction_partitions(self) -> list[TransactionPartition]:
+    def transaction_partitions(self) -> list[LedShard[TransactionShard]]:
         """Those of the coordinator of transactions; read only."""
         return self._transactions.partitions
 

@@ -9,12 +9,14 @@ from barnabas.metrics.family import Sample
 from barnabas.metrics.transaction_families import LOADING_PARTITIONS, REFUSED_COMPLETIONS, UNWRITTEN_ENDS
 from barnabas.ports.compression import Decompress
 from barnabas_logstore.core.coordinator.peer_calls import PeerCalls
-from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import StreamAnswer
+from barnabas_logstore.core.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from barnabas_logstore.core.coordinator.runtime.inbox import CoordinateInbox
+from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
+from barnabas_logstore.core.coordinator.runtime.shard import StreamAnswer
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
-from barnabas_logstore.core.coordinator.transactions.coordinator import TransactionCoordinator
+from barnabas_logstore.core.coordinator.transactions.kind import TransactionKind
 from barnabas_logstore.core.coordinator.transactions.marker_sender import TransactionMarkerSender
-from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
+from barnabas_logstore.core.coordinator.transactions.shard import TransactionShard
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.streams.outbox import TransactionOutputs
 
@@ -25,12 +27,13 @@ class TransactionCoordination:
     ) -> None:
         self._peers = PeerCalls(replicas, inbox)
         self._sender = TransactionMarkerSender(replicas, self._peers)
-        self.coordinator = TransactionCoordinator(config, decompress, replicas.image, self._sender)
+        self.kind = TransactionKind(config, replicas.image, self._sender)
+        self.runtime: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(self.kind, decompress)
 
     # --- what arrives -------------------------------------------------------------------------------------------------
 
     def on_call(self, stream_id: int, call: GroupCall) -> None:
-        self.coordinator.on_call(stream_id, call)
+        self.runtime.on_call(stream_id, call)
 
     def on_peer_response(self, node_id: int, response: CoordinateResponse) -> None:
         """A message of another logstore on the stream that `TransactionOutputs.links` has asked for."""
@@ -42,12 +45,12 @@ class TransactionCoordination:
 
     def on_producer_ids(self, first_id: int, length: int) -> None:
         """The controller's answer to `TransactionOutputs.wants_producer_ids`; no length: there was no block."""
-        self.coordinator.producer_ids.block_received(first_id, length)
+        self.kind.producer_ids.block_received(first_id, length)
 
     # --- the turn -----------------------------------------------------------------------------------------------------
 
     def begin_turn(self, now_ms: int, wall_ms: int) -> None:
-        self.coordinator.begin_turn(now_ms, wall_ms)
+        self.runtime.begin_turn(now_ms, wall_ms)
         self._peers.step(now_ms)
 
     def take_own_answers(self, now_ms: int) -> None:
@@ -57,43 +60,43 @@ class TransactionCoordination:
     def step(self, now_ms: int) -> None:
         """Send markers, then process what is due, and write."""
         self._sender.step(now_ms)
-        self.coordinator.step(now_ms)
+        self.runtime.step(now_ms)
 
     @property
     def has_work(self) -> bool:
-        return self._sender.has_work or self._peers.has_work or self.coordinator.has_work
+        return self._sender.has_work or self._peers.has_work or self.runtime.has_work
 
     def next_deadline_ms(self) -> int | None:
         """Return when there is something to do, unless an event comes first."""
-        deadlines_ms = (self.coordinator.next_deadline_ms(), self._sender.retry_ms, self._peers.next_deadline_ms())
+        deadlines_ms = (self.runtime.next_deadline_ms(), self._sender.retry_ms, self._peers.next_deadline_ms())
         return min((each for each in deadlines_ms if each is not None), default=None)
 
     @property
-    def partitions(self) -> list[TransactionPartition]:
+    def partitions(self) -> list[LedShard[TransactionShard]]:
         """The coordinated partitions; read only."""
-        return self.coordinator.partitions
+        return self.runtime.shards
 
     def samples(self) -> Iterator[Sample]:
-        yield from self.coordinator.meter.samples()
+        yield from self.kind.meter.samples()
         yield Sample(UNWRITTEN_ENDS, (), self._sender.unwritten)
-        yield Sample(REFUSED_COMPLETIONS, (), sum(each.refused_completions for each in self.partitions))
+        yield Sample(REFUSED_COMPLETIONS, (), sum(each.shard.refused_completions for each in self.partitions))
         yield Sample(LOADING_PARTITIONS, (), sum(each.loader is not None for each in self.partitions))
 
     def take_answers(self) -> list[StreamAnswer]:
-        return self.coordinator.take_answers()
+        return self.runtime.take_answers()
 
     @property
     def has_problems(self) -> bool:
-        return bool(self.coordinator.problems or self._sender.problems)
+        return bool(self.runtime.problems or self._sender.problems)
 
     def take_problems(self) -> list[str]:
-        problems = self.coordinator.problems + self._sender.problems
-        self.coordinator.problems, self._sender.problems = [], []
+        problems = self.runtime.problems + self._sender.problems
+        self.runtime.problems, self._sender.problems = [], []
         return problems
 
     def take_outputs(self) -> TransactionOutputs | None:
         """Return what the host has to send and to ask; None if there is nothing."""
-        wants_ids = self.coordinator.producer_ids.take_request()
+        wants_ids = self.kind.producer_ids.take_request()
         if not (wants_ids or self._peers.has_outputs):
             return None
         return TransactionOutputs(self._peers.take_links(), self._peers.take_requests(), wants_ids)

@@ -8,8 +8,9 @@ from barnabas.cluster.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TO
 from barnabas.metrics.conditions import Condition, ConditionKind, named
 from barnabas.metrics.recent_exceptions import RecentExceptions
 from barnabas_logstore.core.coordinator.coordination import Coordination
+from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
+from barnabas_logstore.core.coordinator.transactions.shard import TransactionShard
 from barnabas_logstore.core.coordinator.transactions.transaction import ENDING, Transaction
-from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
 from barnabas_logstore.core.maintenance.cleaning import Cleaning
 from barnabas_logstore.core.replica.partition import Partition, PartitionKey
 from barnabas_logstore.core.replica.replicas import Replicas
@@ -37,7 +38,7 @@ class Health:
         self._now_ms = self._wall_ms = 0
         self._begun_ms = -PASS_MS
         self._partitions: list[Partition] = []
-        self._coordinated: list[TransactionPartition] = []
+        self._coordinated: list[LedShard[TransactionShard]] = []
         self._ids: list[str] = []
         """Of the last of `_coordinated`."""
         self._open: dict[PartitionKey, tuple[int, int]] = {}
@@ -93,7 +94,7 @@ class Health:
         self._begun_ms = self._now_ms
         self._partitions = list(self._replicas.by_key.values())
         self._coordinated = list(self._coordination.transaction_partitions)
-        self._ids = list(self._coordinated[-1].transactions) if self._coordinated else []
+        self._ids = list(self._coordinated[-1].shard.transactions) if self._coordinated else []
         self._found_hanging, self._found_offline, self._found_undelivered = [], [], []
 
     def _end_pass(self) -> None:
@@ -137,13 +138,13 @@ class Health:
             return
         led = self._coordinated[-1]
         for transactional_id in self._ids[-TRANSACTIONS_PER_STEP:]:
-            transaction = led.transactions.get(transactional_id)
+            transaction = led.shard.transactions.get(transactional_id)
             if transaction is not None:
                 self._look_at_transaction(transaction)
         del self._ids[-TRANSACTIONS_PER_STEP:]
         while self._coordinated and not self._ids:
             self._coordinated.pop()
-            self._ids = list(self._coordinated[-1].transactions) if self._coordinated else []
+            self._ids = list(self._coordinated[-1].shard.transactions) if self._coordinated else []
 
     def _look_at_transaction(self, transaction: Transaction) -> None:
         if transaction.state in ENDING and transaction.last_update_ms < self._wall_ms - MARKERS_MS_MAX:

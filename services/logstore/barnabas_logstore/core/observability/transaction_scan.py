@@ -8,9 +8,10 @@ from typing import Final
 
 from barnabas.metrics.family import Sample
 from barnabas.metrics.transaction_families import LATE_TRANSACTIONS, ONGOING_TIME_MAX, TRANSACTIONAL_IDS
+from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
 from barnabas_logstore.core.coordinator.transactions.listing import state_name
+from barnabas_logstore.core.coordinator.transactions.shard import TransactionShard
 from barnabas_logstore.core.coordinator.transactions.transaction import TransactionState
-from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
 from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 
 LATE_BUFFER_MS: Final = 5 * 60 * 1000
@@ -21,9 +22,9 @@ _REPORTED: Final = [each for each in TransactionState if each is not Transaction
 class TransactionScan:
     """The states are those of the moment at which each id is looked at."""
 
-    def __init__(self, coordinated: Sequence[TransactionPartition], wall_ms: int, late_ms: int) -> None:
+    def __init__(self, coordinated: Sequence[LedShard[TransactionShard]], wall_ms: int, late_ms: int) -> None:
         """`late_ms`: a log's open transaction without a record for longer hangs."""
-        self._left = [each for led in coordinated for each in led.transactions.values()]
+        self._left = [each for led in coordinated for each in led.shard.transactions.values()]
         self._wall_ms = wall_ms
         self._late_ms = late_ms
         self._states: Counter[TransactionState] = Counter()

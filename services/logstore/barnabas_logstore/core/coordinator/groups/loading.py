@@ -9,6 +9,7 @@ from __future__ import annotations
 from barnabas.ports.compression import Decompress
 from barnabas.wire.markers import COMMIT, control_type_of
 from barnabas.wire.record_batch import BatchHeader, Record
+from barnabas_logstore.core.coordinator.groups.log_loader import LogLoader
 from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets
 from barnabas_logstore.core.coordinator.groups.records import (
     GroupMetadataKey,
@@ -19,7 +20,6 @@ from barnabas_logstore.core.coordinator.groups.records import (
 )
 from barnabas_logstore.core.coordinator.groups.registry import Groups, drop_offset, put_offset
 from barnabas_logstore.core.coordinator.groups.stored_groups import restored_group
-from barnabas_logstore.core.coordinator.runtime.loading import LogLoader
 
 
 class Loader(LogLoader):

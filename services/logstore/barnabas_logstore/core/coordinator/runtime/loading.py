@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from barnabas.ports.compression import DECOMPRESSED_BYTES_MAX, Decompress
@@ -17,14 +16,24 @@ from barnabas.wire.record_batch import (
     iterate_headers,
 )
 from barnabas_logstore.core.coordinator.runtime.coordinator_log import CoordinatedLog
+from barnabas_logstore.core.coordinator.runtime.shard import Change, Store
 
 RECORDS_PER_STEP: Final = 200
 
 
-class LogLoader(ABC):
-    """Applies a log's records, from its first batch to `end_offset`. Subclasses know what they mean (`apply`)."""
+class LogLoader:
+    """Replays a log's records into a store, from the first batch to `end_offset`."""
 
-    def __init__(self, decompress: Decompress, end_offset: int) -> None:
+    def __init__(
+        self,
+        decode: Callable[[BatchHeader, Record], Change | None],
+        store: Store,
+        decompress: Decompress,
+        end_offset: int,
+    ) -> None:
+        """`decode` is `ShardKind.decode`."""
+        self._decode = decode
+        self._store = store
         self._decompress = decompress
         self._end_offset = end_offset
         self._records: Iterator[None] | None = None
@@ -34,10 +43,6 @@ class LogLoader(ABC):
         self.next_offset = 0
         """The offset to read next."""
         self.unreadable_records = 0
-
-    @abstractmethod
-    def apply(self, header: BatchHeader, record: Record) -> None:
-        """Apply a record of the batch with that header. Raises MalformedFrame if it can't be read."""
 
     @property
     def is_done(self) -> bool:
@@ -63,7 +68,7 @@ class LogLoader(ABC):
         assert self.is_reading
         self.is_reading = False
         self.next_offset = next_offset if len(data) else self._end_offset
-        self._records = self._apply_all(data)
+        self._records = self._replay_all(data)
 
     def step(self) -> None:
         """Process a bounded piece of what has been added."""
@@ -74,14 +79,18 @@ class LogLoader(ABC):
                 self._records = None
                 return
 
-    def _apply_all(self, data: memoryview) -> Iterator[None]:
+    def _replay_all(self, data: memoryview) -> Iterator[None]:
+        decode, replay = self._decode, self._store.replay
         for position, header in iterate_headers(data):
             batch = data[position : position + header.size_bytes]
             for record in self._records_of(header, batch[HEADER_BYTES:]):
                 try:
-                    self.apply(header, record)
+                    change = decode(header, record)
                 except MalformedFrame:
                     self.unreadable_records += 1
+                else:
+                    if change is not None:
+                        replay(change, record.offset)
                 yield
 
     def _records_of(self, header: BatchHeader, payload: memoryview) -> list[Record]:

@@ -26,8 +26,8 @@ from barnabas.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from barnabas.wire.primitives import MalformedFrame
+from barnabas_logstore.core.coordinator.transactions.shard import TransactionShard
 from barnabas_logstore.core.coordinator.transactions.transaction import TopicPartition, Transaction, TransactionState
-from barnabas_logstore.core.coordinator.transactions.transaction_partition import TransactionPartition
 from barnabas_logstore.core.replica.containment import COORDINATOR_STATE
 from barnabas_logstore.core.replica.replicas import Replicas
 
@@ -56,7 +56,7 @@ class _Ending:
 
     __slots__ = ("begun_ms", "errors", "is_forgotten", "is_reported", "left", "sender", "transaction")
 
-    def __init__(self, sender: TransactionPartition, transaction: Transaction) -> None:
+    def __init__(self, sender: TransactionShard, transaction: Transaction) -> None:
         self.sender = sender
         self.transaction = transaction
         self.left = set(transaction.partitions)
@@ -91,7 +91,7 @@ class TransactionMarkerSender:
     def __init__(self, replicas: Replicas, peers: Peers) -> None:
         self._replicas = replicas
         self._peers = peers
-        self._endings: dict[TransactionPartition, dict[_Ending, None]] = {}
+        self._endings: dict[TransactionShard, dict[_Ending, None]] = {}
         self._queue: dict[_Ending, list[TopicPartition]] = {}
         """To be sent in the next step."""
         self._later: dict[_Ending, list[TopicPartition]] = {}
@@ -101,13 +101,13 @@ class TransactionMarkerSender:
 
     # --- see MarkerSender ---------------------------------------------------------------------------------------------
 
-    def send_markers(self, sender: TransactionPartition, transaction: Transaction) -> None:
+    def send_markers(self, sender: TransactionShard, transaction: Transaction) -> None:
         ending = _Ending(sender, transaction)
         self._endings.setdefault(sender, {})[ending] = None
         # Sorted: the order of the calls must not depend on how a process hashes strings.
         self._queue[ending] = sorted(transaction.partitions)
 
-    def forget_sender(self, sender: TransactionPartition) -> None:
+    def forget_sender(self, sender: TransactionShard) -> None:
         for ending in self._endings.pop(sender, {}):
             ending.is_forgotten = True
 
@@ -142,7 +142,7 @@ class TransactionMarkerSender:
                     self._route(ending, partitions, by_leader, now_ms)
                 except Exception as error:
                     with CONTAINING:
-                        ending.sender.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+                        ending.sender.result.state_in_doubt(COORDINATOR_STATE, error)
         for node_id, parts in by_leader.items():
             for some in _calls(parts):
                 self._send(node_id, some, now_ms)
@@ -206,7 +206,7 @@ class TransactionMarkerSender:
                 self._note_outcome(ending, partitions, errors, sent_ms)
             except Exception as error:
                 with CONTAINING:
-                    ending.sender.log_writer.log.state_in_doubt(COORDINATOR_STATE, error)
+                    ending.sender.result.state_in_doubt(COORDINATOR_STATE, error)
 
     def _note_outcome(self, ending: _Ending, partitions: list[TopicPartition], errors: _Errors, sent_ms: int) -> None:
         producer_id = ending.transaction.producer_id

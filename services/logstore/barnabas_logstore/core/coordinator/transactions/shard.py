@@ -1,4 +1,4 @@
-"""One partition of `__transaction_state` that this logstore leads: it is loaded, then serves its transactional ids.
+"""One partition of `__transaction_state`: its transactions, and what follows from them.
 
 What a request makes of a transaction counts at once for the requests behind it, and all of them are answered when it is
 committed: if it is lost, so are they, and the partition is loaded again. Markers are sent only for what is committed.
@@ -7,23 +7,20 @@ committed: if it is lost, so are they, and the partition is loaded again. Marker
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from barnabas.cluster.features import NEW_CLUSTER_LEVELS, TRANSACTION_VERSION
 from barnabas.cluster.image import ClusterImage
-from barnabas.ports.compression import Decompress
 from barnabas.wire.errors import ErrorCode
-from barnabas.wire.record_batch import BatchHeader, Record
-from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, Deferred, do_all
-from barnabas_logstore.core.coordinator.runtime.loading import LogLoader
+from barnabas_logstore.core.coordinator.runtime.shard import BATCH_OVERHEAD_BYTES, Effect, Result, Shard
 from barnabas_logstore.core.coordinator.runtime.timers import Clock
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.coordinator.transactions.meter import TransactionMeter
 from barnabas_logstore.core.coordinator.transactions.producer_ids import ProducerIds
-from barnabas_logstore.core.coordinator.transactions.records import read_record, tombstone, transaction_record
 from barnabas_logstore.core.coordinator.transactions.rules import abort_timed_out
+from barnabas_logstore.core.coordinator.transactions.store import TransactionStore, forgotten, put_of
 from barnabas_logstore.core.coordinator.transactions.transaction import (
     ENDING,
     NO_PRODUCER_ID,
@@ -38,39 +35,20 @@ COMPLETION_RETRY_MS: Final = 100
 """The pause before a completion is written again that the log has refused."""
 
 
-class TransactionLoader(LogLoader):
-    """Applies a log's records to `transactions`, by transactional id: its last record counts."""
-
-    def __init__(self, transactions: dict[str, Transaction], decompress: Decompress, end_offset: int) -> None:
-        super().__init__(decompress, end_offset)
-        self._transactions = transactions
-
-    def apply(self, header: BatchHeader, record: Record) -> None:
-        """Raises MalformedFrame for what Kafka never writes."""
-        entry = None if header.is_control else read_record(record.key, record.value)
-        if entry is None:
-            return
-        transactional_id, transaction = entry
-        if transaction is None:
-            self._transactions.pop(transactional_id, None)
-        else:
-            self._transactions[transactional_id] = transaction
-
-
 class MarkerSender(Protocol):
     """Writes the markers of a transaction that is decided."""
 
-    def send_markers(self, sender: TransactionPartition, transaction: Transaction) -> None:
+    def send_markers(self, sender: TransactionShard, transaction: Transaction) -> None:
         """Call `sender.markers_written(transaction)` once every partition has its marker, later."""
         ...
 
-    def forget_sender(self, sender: TransactionPartition) -> None:
+    def forget_sender(self, sender: TransactionShard) -> None:
         """Send no more of its markers, and report nothing to it."""
         ...
 
 
 class CoordinatorParts(NamedTuple):
-    """What the partitions of one coordinator share."""
+    """What the shards of one logstore share."""
 
     markers: MarkerSender
     config: TransactionConfig
@@ -78,62 +56,40 @@ class CoordinatorParts(NamedTuple):
     meter: TransactionMeter
     image: ClusterImage
     producer_ids: ProducerIds
-    refused: dict[TransactionPartition, None]
-    """Those with completions that the log has refused, so that a turn need not look at all partitions."""
+    due: dict[TransactionShard, int]
+    """Shards with completions that the log has refused: when they are tried again."""
 
 
-class TransactionPartition:
-    """The state of one leader epoch; under the next one all of it is loaded from the log again."""
-
+class TransactionShard(Shard):
     def __init__(
-        self,
-        partition: int,
-        log_writer: CoordinatorLogWriter,
-        transactions: dict[str, Transaction],
-        loader: TransactionLoader,
-        parts: CoordinatorParts,
+        self, partition: int, leader_epoch: int, store: TransactionStore, result: Result, parts: CoordinatorParts
     ) -> None:
-        self.partition = partition
-        self.leader_epoch = log_writer.leader_epoch
-        self.log_writer = log_writer
-        self.transactions = transactions
+        super().__init__(partition, leader_epoch, store, result)
+        self.transactions: Mapping[str, Transaction] = store.transactions
         """By transactional id."""
-        self.loader: TransactionLoader | None = loader
-        self._markers = parts.markers
-        self._config = parts.config
+        self._parts = parts
         self._clock = parts.clock
         self.meter = parts.meter
-        self._image = parts.image
-        self._producer_ids = parts.producer_ids
-        self._refused = parts.refused
         self.ongoing: dict[str, None] = {}
         """Ids whose transaction may take too long."""
-        self.unreadable_records = 0
         self._checks: deque[Iterator[None]] = deque()
         self._to_complete: dict[str, Transaction] = {}
         """Whose markers are written, and whose record was refused."""
-        self.complete_at_ms = 0
-        """When these are tried again, if there are any."""
+        self._is_stopped = False
 
     # --- loading, and the end -----------------------------------------------------------------------------------------
 
-    def load(self) -> bool:
-        """Process a piece of the log, or request more of it. Return whether it has been read completely."""
-        loader = self.loader
-        assert loader is not None
-        if not loader.advance(self.log_writer.log, self.leader_epoch):
-            return False
-        self.loader = None
-        self.unreadable_records = loader.unreadable_records
+    def loaded(self) -> None:
+        """Go on with the markers of what is decided."""
         for transaction in self.transactions.values():
             self._follow(transaction)
-        return True
 
-    def lose(self) -> None:
-        """The epoch is over here, or the state is lost."""
+    def stop(self) -> None:
+        """What is decided is ended by the next coordinator."""
+        self._is_stopped = True
         self._checks.clear()
-        self._refused.pop(self, None)
-        do_all([partial(self._markers.forget_sender, self), self.log_writer.lose])
+        self._parts.due.pop(self, None)
+        self._parts.markers.forget_sender(self)
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -142,12 +98,13 @@ class TransactionPartition:
         """The transaction version by which the coordinator ends transactions on its own: that of the cluster, or, while
         nothing is known of this one, of any that is new.
         """
-        levels = NEW_CLUSTER_LEVELS if self._image.revision < 0 else self._image.finalized_features.levels()
+        image = self._parts.image
+        levels = NEW_CLUSTER_LEVELS if image.revision < 0 else image.finalized_features.levels()
         return levels.get(TRANSACTION_VERSION, 0)
 
     def check(self) -> ErrorCode:
         """Return why nothing can be written in this turn, as Kafka's TransactionStateManager does."""
-        match self.log_writer.check():
+        match self.result.check():
             case ErrorCode.NONE:
                 return ErrorCode.NONE
             case ErrorCode.NOT_ENOUGH_REPLICAS:
@@ -156,10 +113,11 @@ class TransactionPartition:
                 return ErrorCode.NOT_COORDINATOR
 
     def put(self, transaction: Transaction) -> ErrorCode:
-        """Write what `check` allows; from now on it counts. UNKNOWN_SERVER_ERROR: its record is too large."""
-        if not self.log_writer.write_if_fits(transaction_record(transaction)):
+        """Put what `check` allows; from now on it counts. UNKNOWN_SERVER_ERROR: its record is too large."""
+        change = put_of(transaction)
+        if BATCH_OVERHEAD_BYTES + change.byte_count > self.result.batch_bytes_max():
             return ErrorCode.UNKNOWN_SERVER_ERROR
-        self.transactions[transaction.transactional_id] = transaction
+        self.result.put(change)
         self.meter.count_change(transaction)
         self._follow(transaction)
         return ErrorCode.NONE
@@ -170,25 +128,23 @@ class TransactionPartition:
             return
         self.ongoing.pop(transaction.transactional_id, None)
         if transaction.state in ENDING:
-            self.log_writer.defer(Deferred(partial(self._markers.send_markers, self, transaction)))
+            self.result.then(Effect(partial(self._parts.markers.send_markers, self, transaction)))
 
     def markers_written(self, transaction: Transaction) -> None:
         """Every partition of the transaction has its marker: write that it is complete, now or when the log allows."""
         if self.transactions.get(transaction.transactional_id) is not transaction:
             return
-        if self.check() or self.put(transaction.completed(self._clock.wall_ms)):
+        if (self.check() or self.put(transaction.completed(self._clock.wall_ms))) and not self._is_stopped:
             self._to_complete[transaction.transactional_id] = transaction
-            self._refused[self] = None
-            self.complete_at_ms = self._clock.now_ms + COMPLETION_RETRY_MS
+            self._parts.due[self] = self._clock.now_ms + COMPLETION_RETRY_MS
 
     @property
     def refused_completions(self) -> int:
         """The number of transactions whose markers are written, and whose completion the log has refused."""
         return len(self._to_complete)
 
-    def complete_again(self) -> None:
+    def step_due(self) -> None:
         """Write the completions that the log has refused."""
-        del self._refused[self]
         refused, self._to_complete = self._to_complete, {}
         for transaction in refused.values():
             self.markers_written(transaction)
@@ -202,19 +158,20 @@ class TransactionPartition:
 
     def begin_expiry(self) -> None:
         """Forget the ids that were not used for long, some in each step."""
-        if self.transactions and self.loader is None:
+        if self.transactions:
             self._checks.append(self._remove_expired(list(self.transactions)))
 
     @property
-    def is_checking(self) -> bool:
+    def has_piece(self) -> bool:
         return bool(self._checks)
 
-    def step_checks(self) -> None:
+    def step_piece(self) -> bool:
         for _ in range(CHECKS_PER_STEP):
             if not self._checks:
-                return
+                return True
             if next(self._checks[0], self) is self:
                 self._checks.popleft()
+        return not self._checks
 
     def _abort_timed_out(self, transactional_ids: list[str]) -> Iterator[None]:
         for transactional_id in transactional_ids:
@@ -224,14 +181,15 @@ class TransactionPartition:
             yield
 
     def _abort_if_timed_out(self, transaction: Transaction) -> None:
-        fresh_id = self._producer_ids.peek() if transaction.is_epoch_exhausted else NO_PRODUCER_ID
+        producer_ids = self._parts.producer_ids
+        fresh_id = producer_ids.peek() if transaction.is_epoch_exhausted else NO_PRODUCER_ID
         if fresh_id is None:
             # The next look finds one, or asks again.
             return
         aborted = abort_timed_out(transaction, self.cluster_version, fresh_id, self._clock.wall_ms)
         if aborted is None or self.check() or self.put(aborted):
             return
-        self._producer_ids.use_if_next(aborted)
+        producer_ids.use_if_next(aborted)
         self.meter.count_timeout()
 
     def _remove_expired(self, transactional_ids: list[str]) -> Iterator[None]:
@@ -240,9 +198,8 @@ class TransactionPartition:
             if (
                 transaction is not None
                 and transaction.state in OVER
-                and transaction.last_update_ms + self._config.id_expiration_ms <= now_ms
+                and transaction.last_update_ms + self._parts.config.id_expiration_ms <= now_ms
                 and not self.check()
             ):
-                self.log_writer.write(tombstone(transactional_id, now_ms))
-                del self.transactions[transactional_id]
+                self.result.put(forgotten(transactional_id, now_ms))
             yield
