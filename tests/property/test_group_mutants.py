@@ -13,16 +13,17 @@ from barnabas.wire.codec import encode_body
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.offset_commit import OffsetCommitRequest
 from barnabas.wire.messages.sync_group import SyncGroupResponse
-from barnabas_logstore.core.coordinator.groups import calls, coordinator
+from barnabas_logstore.core.coordinator.groups import calls, kind
 from barnabas_logstore.core.coordinator.groups.calls import GroupCalls
 from barnabas_logstore.core.coordinator.groups.group import Group, Steps
-from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
-from barnabas_logstore.core.coordinator.groups.loading import Loader
 from barnabas_logstore.core.coordinator.groups.member import Member
 from barnabas_logstore.core.coordinator.groups.offsets import check_commit
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
 from barnabas_logstore.core.coordinator.groups.registry import Groups as CoordinatedGroups
-from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, Deferred
+from barnabas_logstore.core.coordinator.groups.shard import GroupShard
+from barnabas_logstore.core.coordinator.groups.store import GroupStore, GroupStored
+from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
+from barnabas_logstore.core.coordinator.runtime.shard import NOT_WRITTEN, Effect
 from tests.property.test_groups import CONSUMERS, Groups
 from tests.tiers import MUTANT_EXAMPLES
 
@@ -30,27 +31,27 @@ Patch = pytest.MonkeyPatch
 
 
 def answers_before_it_is_committed(patch: Patch) -> None:
-    def answer(self: CoordinatorLogWriter, stream_id: int, answer: GroupAnswer) -> None:
-        self._answers.append((stream_id, answer))
+    def answer(self: LedShard[Any], stream_id: int, answer: GroupAnswer) -> None:
+        self.answers.append((stream_id, answer))
 
-    patch.setattr(CoordinatorLogWriter, "answer", answer)
+    patch.setattr(LedShard, "answer", answer)
 
 
 def assigns_before_it_is_committed(patch: Patch) -> None:
-    def defer(self: CoordinatorLogWriter, deferred: Deferred) -> None:
-        deferred.committed()
+    def then(self: LedShard[Any], effect: Effect) -> None:
+        effect.committed()
 
-    patch.setattr(CoordinatorLogWriter, "defer", defer)
+    patch.setattr(LedShard, "then", then)
 
 
 def tells_what_a_new_leader_has_found_uncommitted(patch: Patch) -> None:
-    original = CoordinatorLogWriter.__init__
+    original = LedShard.__init__
 
-    def init(self: CoordinatorLogWriter, *arguments: Any) -> None:
+    def init(self: LedShard[Any], *arguments: Any) -> None:
         original(self, *arguments)
         self._required_offset = 0
 
-    patch.setattr(CoordinatorLogWriter, "__init__", init)
+    patch.setattr(LedShard, "__init__", init)
 
 
 def takes_every_word_of_the_leader(patch: Patch) -> None:
@@ -64,7 +65,7 @@ def takes_every_word_of_the_leader(patch: Patch) -> None:
 
 
 def counts_steps_from_zero(patch: Patch) -> None:
-    patch.setattr(coordinator, "Groups", lambda steps: CoordinatedGroups(Steps()))
+    patch.setattr(kind, "Groups", lambda steps: CoordinatedGroups(Steps()))
 
 
 def takes_no_step_when_all_have_joined(patch: Patch) -> None:
@@ -79,23 +80,23 @@ def takes_no_step_when_all_have_joined(patch: Patch) -> None:
 
 
 def is_silent_about_a_lost_log(patch: Patch) -> None:
-    def lose(self: CoordinatorLogWriter) -> None:
+    def lose(self: LedShard[Any]) -> None:
         self._records = []
         self._waiting.clear()
 
-    patch.setattr(CoordinatorLogWriter, "lose", lose)
+    patch.setattr(LedShard, "_lose_waiting", lose)
 
 
 def lets_loaded_members_live_for_ever(patch: Patch) -> None:
-    original = GroupPartition._loaded
+    original = GroupShard.loaded
 
-    def loaded(self: GroupPartition) -> None:
+    def loaded(self: GroupShard) -> None:
         original(self)
         for group in self.groups:
             for member in group.members.values():
                 self._rebalancing._deadlines.cancel(member.session)
 
-    patch.setattr(GroupPartition, "_loaded", loaded)
+    patch.setattr(GroupShard, "loaded", loaded)
 
 
 def keeps_the_sessions_of_who_is_gone(patch: Patch) -> None:
@@ -110,13 +111,14 @@ def keeps_the_sessions_of_who_is_gone(patch: Patch) -> None:
 
 
 def loses_offsets_when_a_group_is_read(patch: Patch) -> None:
-    original = Loader._apply_group
+    original = GroupStore.replay
 
-    def apply(self: Loader, group_id: str, value: Any) -> None:
-        self._groups.remove(group_id)
-        original(self, group_id, value)
+    def replay(self: GroupStore, change: Any, offset: int) -> None:
+        if isinstance(change, GroupStored) and offset != NOT_WRITTEN:
+            self.groups.remove(change.group_id)
+        original(self, change, offset)
 
-    patch.setattr(Loader, "_apply_group", apply)
+    patch.setattr(GroupStore, "replay", replay)
 
 
 def tells_a_share_as_it_was_when_it_was_asked_for(patch: Patch) -> None:
@@ -129,7 +131,7 @@ def tells_a_share_as_it_was_when_it_was_asked_for(patch: Patch) -> None:
         response = None if waits else self._result_of(collect)
         if isinstance(response, SyncGroupResponse) and collect.coordinator_epoch == self._leader_epoch:
             body = encode_body(response, collect.api_version)
-            self._log_writer.answer(stream_id, GroupAnswer(collect.request_id, body=body))
+            self._result.answer(stream_id, GroupAnswer(collect.request_id, body=body))
         else:
             original(self, stream_id, collect)
 

@@ -310,8 +310,8 @@ class Groups(RuleBasedStateMachine):
 
     @property
     def group(self) -> Group | None:
-        led = self.world.coordinator._partitions[PARTITION]
-        return None if led.loader is not None else led.groups.get(GROUP)
+        led = self.world.coordinator.find(PARTITION)
+        return None if led is None or led.loader is not None else led.shard.groups.get(GROUP)
 
     @invariant()
     def answers_are_right(self) -> None:
@@ -352,7 +352,8 @@ class Groups(RuleBasedStateMachine):
                 assert group.join_deadline.at_ms >= 0, "a join phase without end"
             case GroupState.COMPLETING_REBALANCE:
                 assert group.leader_id in group.members
-                is_written = self.world.coordinator._partitions[PARTITION].log_writer.is_behind
+                led = self.world.coordinator.find(PARTITION)
+                is_written = led is not None and led.is_behind
                 has_end = group.sync_deadline is not None and group.sync_deadline.at_ms >= 0
                 assert has_end or is_written, "a sync phase without end"
             case GroupState.STABLE | GroupState.EMPTY:
@@ -409,12 +410,13 @@ class Groups(RuleBasedStateMachine):
         assert not self.fetches
         for _ in range(3):
             self.world.advance(RETENTION_MS)
-        led = self.world.coordinator._partitions[PARTITION]
-        assert len(led.groups) == 0
-        assert len(self.world.coordinator._deadlines) == 0
-        assert len(self.world.coordinator._deadlines._heap) < 200
-        assert not led.log_writer._waiting
-        assert not led.log_writer.is_behind
+        led = self.world.coordinator.find(PARTITION)
+        assert led is not None
+        assert len(led.shard.groups) == 0
+        assert len(self.world.deadlines) == 0
+        assert len(self.world.deadlines._heap) < 200
+        assert not led._waiting
+        assert not led.is_behind
 
 
 TestGroups = Groups.TestCase

@@ -15,7 +15,7 @@ from barnabas.channel.messages import CoordinateResponse, GroupAnswer
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest
 from barnabas.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from barnabas_logstore.core.coordinator import coordinate_inbox
+from barnabas_logstore.core.coordinator.runtime import inbox
 from tests.unit.logstore.service.group_host import GROUP, GroupHost, coordinated, offsets_topic
 
 METADATA_BYTES = 900
@@ -36,7 +36,7 @@ def join(host: GroupHost) -> int:
 def test_a_member_whose_answer_fits_no_message_is_refused_and_the_others_have_their_generation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(coordinate_inbox, "ANSWER_BYTES_MAX", 2 * METADATA_BYTES)
+    monkeypatch.setattr(inbox, "ANSWER_BYTES_MAX", 2 * METADATA_BYTES)
     host = leading()
     requests = [join(host) for _ in range(3)]
     host.settle()
@@ -48,7 +48,7 @@ def test_a_member_whose_answer_fits_no_message_is_refused_and_the_others_have_th
 
 
 def test_many_large_answers_of_one_turn_are_many_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinate_inbox, "MESSAGE_BYTES_MAX", 2 * METADATA_BYTES)
+    monkeypatch.setattr(inbox, "MESSAGE_BYTES_MAX", 2 * METADATA_BYTES)
     host = leading()
     groups = [f"{number}{'x' * METADATA_BYTES}" for number in range(7)]
     requests = [host.call(DescribeGroupsRequest([group]), 5) for group in groups]

@@ -11,14 +11,14 @@ from __future__ import annotations
 import pytest
 
 from barnabas.wire.errors import ErrorCode
-from barnabas_logstore.core.coordinator import coordinator_log_writer
+from barnabas_logstore.core.coordinator.runtime import led_shard
 from tests.unit.logstore.coordinator.support import World
 
 
 def test_who_comes_when_much_waits_is_sent_away_and_what_waits_is_answered_in_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(coordinator_log_writer, "WAITING_BYTES_MAX", 3_000)
+    monkeypatch.setattr(led_shard, "WAITING_BYTES_MAX", 3_000)
     world = World()
     world.log.commits_at_once = False
     requests = [world.commit_offset(offset) for offset in range(100)]

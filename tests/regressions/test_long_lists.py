@@ -28,9 +28,9 @@ COUNT = 20_000
 
 def with_groups() -> GroupWorld:
     world = GroupWorld()
-    (led,) = world.coordinator.partitions
+    (led,) = world.coordinator.shards
     for number in range(COUNT):
-        led.groups.get_or_add(f"group-{number}", 0)
+        led.shard.groups.get_or_add(f"group-{number}", 0)
     return world
 
 

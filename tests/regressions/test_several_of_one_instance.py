@@ -22,8 +22,8 @@ def test_what_is_remembered_of_an_instance_has_an_end() -> None:
     world = World()
     for _ in range(1_000):
         world.join(group_instance_id="instance")
-    group = world.coordinator._partitions[7].groups.get("group")
+    group = world.groups.get("group")
     assert group is not None
     assert len(group.members) == 1
     assert len(group.replaced["instance"]) < 10
-    assert len(world.coordinator._deadlines) == 2, "its session, and the join phase"
+    assert len(world.deadlines) == 2, "its session, and the join phase"

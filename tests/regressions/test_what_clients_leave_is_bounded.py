@@ -38,7 +38,7 @@ def test_a_host_that_only_asks_for_member_ids_loses_its_own_first() -> None:
     world = World()
     other = first_join(world, "other", "/10.0.0.2")
     ids = [first_join(world, f"group-{each}", HOST) for each in range(PENDING_JOINS_PER_HOST_MAX + 1)]
-    assert len(world.coordinator._pending_joins) == PENDING_JOINS_PER_HOST_MAX + 1
+    assert len(world.pending_joins) == PENDING_JOINS_PER_HOST_MAX + 1
     assert error_of_join(world, "group-0", ids[0]) == ErrorCode.UNKNOWN_MEMBER_ID
     assert error_of_join(world, "group-1", ids[1]) == ErrorCode.NONE
     assert error_of_join(world, "other", other) == ErrorCode.NONE
@@ -48,15 +48,15 @@ def test_pending_joins_of_all_hosts_are_bounded_in_number() -> None:
     world = World()
     for each in range(PENDING_JOINS_MAX + 10):
         first_join(world, f"group-{each}", f"/10.0.{each // 250}.{each % 250}")
-    assert len(world.coordinator._pending_joins) == PENDING_JOINS_MAX
-    assert sum(len(led.groups) for led in world.coordinator.partitions) == PENDING_JOINS_MAX
+    assert len(world.pending_joins) == PENDING_JOINS_MAX
+    assert len(world.groups) == PENDING_JOINS_MAX
 
 
 def test_pending_joins_are_bounded_in_bytes() -> None:
     world = World()
     for each in range(PENDING_JOINS_PER_HOST_MAX - 1):
         first_join(world, f"{each}-" + "g" * 30_000, HOST)
-    pending = world.coordinator._pending_joins
+    pending = world.pending_joins
     assert 0 < pending.byte_count <= pending_joins.PENDING_JOIN_BYTES_MAX
     assert len(pending) < PENDING_JOINS_PER_HOST_MAX - 1
 
@@ -65,13 +65,13 @@ def test_a_pending_join_that_ends_is_counted_no_more() -> None:
     world = World()
     joined, timed_out = (first_join(world, "group", HOST) for _ in range(2))
     assert error_of_join(world, "group", joined) == ErrorCode.NONE
-    assert len(world.coordinator._pending_joins) == 1
+    assert len(world.pending_joins) == 1
     world.advance(61_000)
     assert timed_out
-    assert len(world.coordinator._pending_joins) == world.coordinator._pending_joins.byte_count == 0
+    assert len(world.pending_joins) == world.pending_joins.byte_count == 0
     first_join(world, "group", HOST)
     world.lose()
-    assert len(world.coordinator._pending_joins) == 0
+    assert len(world.pending_joins) == 0
 
 
 def with_open_transactions(count: int) -> ProducerState:
@@ -140,7 +140,7 @@ def test_what_members_of_a_host_hold_is_bounded_in_bytes() -> None:
     world.client_host = "/10.0.0.2"
     assert join_with(world, "other", size) == ErrorCode.NONE
     world.client_host = HOST
-    held = world.coordinator._member_bytes
+    held = world.member_bytes
     assert 3 * size < held.of_host(HOST) <= member_bytes.MEMBER_BYTES_PER_HOST_MAX
     world.advance(1_800_001)
     assert held.of_host(HOST) == held.of_host("/10.0.0.2") == 0, "their sessions are over"
@@ -155,8 +155,8 @@ def test_a_member_that_joins_again_counts_once() -> None:
     world.client_host = HOST
     size = member_bytes.MEMBER_BYTES_PER_HOST_MAX // 2
     assert join_with(world, "group", size) == ErrorCode.NONE
-    (member_id,) = world.coordinator.partitions[0].groups.get_or_add("group", 0).members
-    held = world.coordinator._member_bytes
+    (member_id,) = world.groups.get_or_add("group", 0).members
+    held = world.member_bytes
     before = held.of_host(HOST)
     assert join_with(world, "group", size - 1, member_id) == ErrorCode.NONE
     assert held.of_host(HOST) == before - 1

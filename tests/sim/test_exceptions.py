@@ -130,11 +130,10 @@ def test_a_long_request_that_fails_as_it_ends_gives_its_memory_back() -> None:
 def test_what_is_raised_as_expiry_begins_costs_a_coordinator_the_state_of_one_partition() -> None:
     """It is loaded again: neither the other partitions nor the process are concerned."""
     places_of_expiry = (
-        "logstore.GroupPartition.begin_expiry:entry",
         "logstore.OffsetExpiry.begin:exit",
         "logstore.OffsetExpiry.delete_topics:entry",
-        "logstore.TransactionPartition.begin_expiry:entry",
-        "logstore.TransactionPartition.begin_timeouts:exit",
+        "logstore.TransactionShard.begin_expiry:entry",
+        "logstore.TransactionShard.begin_timeouts:exit",
     )
     exceptions = Exceptions(tuple(map(Place.parse, places_of_expiry)))
     # In one of the two a topic is deleted in time, by plain modules and by the binary in different ones.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 from barnabas.channel.messages import GroupAnswer
-from barnabas_logstore.core.coordinator.groups import coordinator
-from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, Deferred
+from barnabas_logstore.core.coordinator.runtime import coordinator_runtime
+from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
+from barnabas_logstore.core.coordinator.runtime.shard import Effect
 from tests.compiled import can_throw, interpreted_only
 from tests.sim.exceptions.call_sites import Place
 from tests.sim.exceptions.campaign import ROUNDS, touring
@@ -29,8 +30,8 @@ def test_strays_come_where_nothing_else_does() -> None:
 
 
 def test_of_what_a_coordinator_defers_a_list_alone_counts() -> None:
-    writer = CoordinatorLogWriter.__new__(CoordinatorLogWriter)
-    listing = coordinator._Listing([], 1, GroupAnswer(1), 1)
-    assert is_of_list((writer, Deferred(listing.committed, listing.lost)))
-    assert not is_of_list((writer, Deferred(partial(print, "a member's share"))))
-    assert is_of_list((cast("CoordinatorLogWriter", SimpleNamespace()), 1))
+    led = LedShard.__new__(LedShard)
+    listing = coordinator_runtime._Listing([], 1, GroupAnswer(1), 1)
+    assert is_of_list((led, Effect(listing.committed, listing.lost)))
+    assert not is_of_list((led, Effect(partial(print, "a member's share"))))
+    assert is_of_list((cast("LedShard[Any]", SimpleNamespace()), 1))

@@ -34,7 +34,8 @@ from barnabas.wire.messages.list_groups import ListGroupsRequest
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from barnabas.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from barnabas.wire.record_batch import Record, build_batch
-from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, Deferred
+from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
+from barnabas_logstore.core.coordinator.runtime.shard import Effect
 from tests.sim.exceptions.inquirer import Inquirer
 from tests.sim.exceptions.questions import TOPIC, TRANSACTION, Question
 from tests.sim.network import End
@@ -151,10 +152,10 @@ _QUESTIONS: Final = [
 
 
 def is_of_list(arguments: tuple[Any, ...]) -> bool:
-    """Whether a call may throw. A coordinator's writer defers something all the time; here only a list of groups counts
+    """Whether a call may throw. A led shard defers something all the time; here only a list of groups counts
     that waits for what is not committed.
     """
-    if not isinstance(arguments[0], CoordinatorLogWriter) or not isinstance(arguments[-1], Deferred):
+    if not isinstance(arguments[0], LedShard) or not isinstance(arguments[-1], Effect):
         return True
     return type(getattr(arguments[-1].committed, "__self__", None)).__name__ == "_Listing"
 

@@ -142,7 +142,7 @@ class Groups:
         """What the coordinator has of a group, if there is one."""
         partition = partition_of_group(group_id, OFFSETS_PARTITIONS)
         for node in self.coordinators():
-            led = node.core._coordination._groups._partitions.get(partition) if node.core is not None else None
+            led = node.core._coordination._groups.find(partition) if node.core is not None else None
             if led is not None:
-                return led.groups.get(group_id)
+                return led.shard.groups.get(group_id)
         return None

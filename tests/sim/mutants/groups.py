@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from barnabas.channel.messages import GroupAnswer, GroupState, Outcome
@@ -9,13 +10,16 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.record_batch import BatchHeader, Record
 from barnabas_logstore.core.coordinator.groups import calls, leaving
 from barnabas_logstore.core.coordinator.groups.group import Group
-from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
-from barnabas_logstore.core.coordinator.groups.loading import Loader
+from barnabas_logstore.core.coordinator.groups.kind import GroupKind
 from barnabas_logstore.core.coordinator.groups.offsets import Offsets, check_commit
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
-from barnabas_logstore.core.coordinator.groups.registry import drop_offset
-from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, Deferred
+from barnabas_logstore.core.coordinator.groups.shard import GroupShard
+from barnabas_logstore.core.coordinator.groups.store import GroupStore, OffsetsDeleted, drop_offsets
+from barnabas_logstore.core.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from barnabas_logstore.core.coordinator.runtime.leadership import LedPartition
+from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
+from barnabas_logstore.core.coordinator.runtime.loading import LogLoader
+from barnabas_logstore.core.coordinator.runtime.shard import Effect
 from barnabas_purgatory.core.group_watches import ParkedGroup
 from barnabas_purgatory.core.purgatory import PurgatoryCore
 from tests.sim.faults import Fault
@@ -44,18 +48,18 @@ COORDINATORS = [
 
 @GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
 def answers_before_the_log_has_it() -> None:
-    def answer(self: CoordinatorLogWriter, stream_id: int, reported: GroupAnswer) -> None:
+    def answer(self: LedShard[Any], stream_id: int, reported: GroupAnswer) -> None:
         self.answers.append((stream_id, reported))
 
-    replace_in(CoordinatorLogWriter, "answer", answer)
+    replace_in(LedShard, "answer", answer)
 
 
 @GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
 def assignments_are_answered_before_the_log_has_them() -> None:
-    def defer(self: CoordinatorLogWriter, deferred: Deferred) -> None:
-        deferred.committed()
+    def then(self: LedShard[Any], effect: Effect) -> None:
+        effect.committed()
 
-    replace_in(CoordinatorLogWriter, "defer", defer)
+    replace_in(LedShard, "then", then)
 
 
 @GROUPS.breaks("I13", MEMBERS, at_most=SMALL)
@@ -137,40 +141,47 @@ def a_generation_keeps_its_number() -> None:
 
 @GROUPS.breaks("32", COORDINATORS, at_most=SMALL)
 def a_new_coordinator_does_not_load() -> None:
-    original = GroupPartition.load
+    original = LedShard.load
 
-    def load(self: GroupPartition) -> bool:
+    def load(self: LedShard[Any]) -> bool:
         assert self.loader is not None
-        self.loader._end_offset = 0
+        if isinstance(self.shard, GroupShard):
+            self.loader._end_offset = 0
         return original(self)
 
-    replace_in(GroupPartition, "load", load)
+    replace_in(LedShard, "load", load)
 
 
 @GROUPS.breaks("32", [Fault.KILL_COORDINATOR, Fault.SLOW_DISK], at_most=SMALL)
 def it_answers_while_it_loads() -> None:
-    original = GroupPartition.call
+    original = CoordinatorRuntime.on_call
 
-    def call(self: GroupPartition, stream_id: int, asked: Any) -> None:
-        loader, self.loader = self.loader, None
+    def on_call(self: CoordinatorRuntime[Any], stream_id: int, call: Any) -> None:
+        led = self.find(call.partition)
+        if led is None or not isinstance(led.shard, GroupShard):
+            original(self, stream_id, call)
+            return
+        loader, led.loader = led.loader, None
         try:
-            original(self, stream_id, asked)
+            original(self, stream_id, call)
         finally:
-            self.loader = loader
+            led.loader = loader
 
-    replace_in(GroupPartition, "call", call)
+    replace_in(CoordinatorRuntime, "on_call", on_call)
 
 
 @GROUPS.breaks("32", COORDINATORS, at_most=SMALL)
 def it_loads_what_is_committed_and_nothing_after() -> None:
     """A leader's first watermark is behind what the leader before it has acknowledged."""
-    original = Loader.apply
+    original = LogLoader.__init__
 
-    def apply(self: Loader, header: BatchHeader, record: Record) -> None:
-        if header.base_offset < self._end_offset:
-            original(self, header, record)
+    def init(self: LogLoader, decode: Any, store: Any, decompress: Any, end_offset: int) -> None:
+        def decode_committed(header: BatchHeader, record: Record) -> Any:
+            return decode(header, record) if header.base_offset < end_offset else None
 
-    replace_in(Loader, "apply", apply)
+        original(self, decode_committed if isinstance(store, GroupStore) else decode, store, decompress, end_offset)
+
+    replace_in(LogLoader, "__init__", init)
     replace_in(LedPartition, "end_offset", lambda self: self.partition.high_watermark)
 
 
@@ -190,37 +201,37 @@ def an_older_epoch_goes_on() -> None:
 
 @GROUPS.breaks("I13", [*COORDINATORS, Fault.ISOLATE, Fault.CUT, Fault.DISK_FULL], at_most=SMALL)
 def an_append_that_is_refused_is_forgotten() -> None:
-    original = CoordinatorLogWriter.append
+    original = LedShard.append
 
-    def append(self: CoordinatorLogWriter) -> bool:
+    def append(self: LedShard[Any]) -> bool:
         original(self)
         for _, waiting in [*self._waiting, (0, self._waiting_now)]:
             for each in waiting:
-                if not isinstance(each, Deferred):
+                if not isinstance(each, Effect):
                     self.answers.append(each)
         self._waiting_now = []
         return True
 
-    replace_in(CoordinatorLogWriter, "append", append)
+    replace_in(LedShard, "append", append)
 
 
 @GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
 def tombstones_are_not_written() -> None:
-    def drop(self: Offsets, group: Group, topic: str, partition: int) -> None:
-        drop_offset(group, topic, partition)
+    def drop(self: Offsets, group: Group, topic: str, partitions: Iterable[int]) -> None:
+        drop_offsets(group, topic, partitions)
 
     replace_in(Offsets, "_drop", drop)
 
 
 @GROUPS.breaks("I13", COORDINATORS, at_most=SMALL)
 def tombstones_are_not_read() -> None:
-    original = Loader._apply_offset
+    original = GroupKind.decode
 
-    def apply_offset(self: Loader, key: Any, value: Any, offset: int) -> None:
-        if value is not None:
-            original(self, key, value, offset)
+    def decode(self: GroupKind, header: BatchHeader, record: Record) -> Any:
+        change = original(self, header, record)
+        return None if isinstance(change, OffsetsDeleted) else change
 
-    replace_in(Loader, "_apply_offset", apply_offset)
+    replace_in(GroupKind, "decode", decode)
 
 
 # --- waiting ---------------------------------------------------------------------------------------------------------

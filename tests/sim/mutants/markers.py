@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from barnabas_gateway.core.handlers.api_28_txn_offset_commit import PendingTxnOffsetCommit
-from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets
+from barnabas_logstore.core.coordinator.groups.store import PendingOffsets
 from barnabas_logstore.core.replica.known_deletions import KnownDeletions
 from barnabas_logstore.core.storage.log.state.verification_guards import VerificationGuards
 from tests.sim.faults import Fault

@@ -25,10 +25,14 @@ from barnabas_gateway.core.requests.fetch import PendingFetch
 from barnabas_logstore.core.administration import producers
 from barnabas_logstore.core.administration.end_offsets import EndOffsets
 from barnabas_logstore.core.coordinator import markers
-from barnabas_logstore.core.coordinator.groups.loading import Loader
-from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets, TopicPartition
-from barnabas_logstore.core.coordinator.groups.records import OffsetCommitKey, OffsetCommitValue
-from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter
+from barnabas_logstore.core.coordinator.groups.kind import GroupKind
+from barnabas_logstore.core.coordinator.groups.store import (
+    OffsetsCommitted,
+    OffsetsDeleted,
+    PendingOffsets,
+    TopicPartition,
+)
+from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
 from barnabas_logstore.core.coordinator.transactions import rules
 from barnabas_logstore.core.coordinator.transactions.calls import TransactionCalls
 from barnabas_logstore.core.coordinator.transactions.rules import Producer
@@ -72,8 +76,8 @@ def an_expiry_removes_what_is_pending() -> None:
 def a_removal_leaves_what_is_pending() -> None:
     """Its marker brings it back, and a log that is compacted has nothing of it."""
 
-    def delete(self: PendingOffsets, group_id: str, place: TopicPartition) -> bool:
-        return False
+    def delete(self: PendingOffsets, group_id: str, place: TopicPartition) -> None:
+        """Leave it."""
 
     replace_in(PendingOffsets, "delete", delete)
 
@@ -108,10 +112,10 @@ def producers_are_described_without_their_transactions() -> None:
 
 @RIVALS.breaks_in_transactions("rival 10", COORDINATORS)
 def a_decision_is_answered_before_the_log_has_it() -> None:
-    def answer(self: CoordinatorLogWriter, stream_id: int, reported: GroupAnswer) -> None:
+    def answer(self: LedShard[Any], stream_id: int, reported: GroupAnswer) -> None:
         self.answers.append((stream_id, reported))
 
-    replace_in(CoordinatorLogWriter, "answer", answer)
+    replace_in(LedShard, "answer", answer)
 
 
 @RIVALS.breaks_in_transactions("rival 10", LEADERS)
@@ -221,10 +225,13 @@ def a_repeated_batch_is_acknowledged_at_offset_0() -> None:
 def a_new_coordinator_answers_that_nothing_was_committed() -> None:
     """Its consumers begin at their auto.offset.reset, whatever was committed to the coordinator before it."""
 
-    def apply_offset(self: Loader, key: OffsetCommitKey, value: OffsetCommitValue | None, offset: int) -> None:
-        """Pass over it."""
+    original = GroupKind.decode
 
-    replace_in(Loader, "_apply_offset", apply_offset)
+    def decode(self: GroupKind, header: Any, record: Any) -> Any:
+        change = original(self, header, record)
+        return None if isinstance(change, OffsetsCommitted | OffsetsDeleted) else change
+
+    replace_in(GroupKind, "decode", decode)
 
 
 # --- what one client can do to others ----------------------------------------------------------------------------

@@ -11,10 +11,9 @@ from barnabas.wire.markers import Marker
 from barnabas.wire.record_batch import BatchHeader, Record, empty_batch
 from barnabas_logstore.core.coordinator.groups import calls as group_calls
 from barnabas_logstore.core.coordinator.groups import fetching
-from barnabas_logstore.core.coordinator.groups.loading import Loader
-from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets, TopicPartition
+from barnabas_logstore.core.coordinator.groups.kind import GroupKind
 from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue
-from barnabas_logstore.core.coordinator.groups.registry import put_offset
+from barnabas_logstore.core.coordinator.groups.store import PendingOffsets, TopicPartition, put_offsets
 from barnabas_logstore.core.coordinator.runtime.loading import LogLoader
 from barnabas_logstore.core.coordinator.transactions import rules, shard
 from barnabas_logstore.core.coordinator.transactions.kind import TransactionKind
@@ -390,7 +389,8 @@ def offsets_count_before_their_transaction_commits() -> None:
         value: OffsetCommitValue,
         record_offset: int,
     ) -> None:
-        put_offset(self._groups.get_or_add(group_id, 0), *place, value)
+        topic, partition = place
+        put_offsets(self._groups.get_or_add(group_id, 0), topic, {partition: value})
         original(self, producer_id, group_id, place, value, record_offset)
 
     replace_in(PendingOffsets, "add", add)
@@ -398,13 +398,12 @@ def offsets_count_before_their_transaction_commits() -> None:
 
 @TRANSACTIONS.breaks_in_transactions("32", [*MEMBERS, *COORDINATORS])
 def pending_offsets_are_lost_with_their_coordinator() -> None:
-    original = Loader.apply
+    original = GroupKind.decode
 
-    def apply(self: Loader, header: BatchHeader, record: Record) -> None:
-        if not header.is_transactional:
-            original(self, header, record)
+    def decode(self: GroupKind, header: BatchHeader, record: Record) -> Any:
+        return None if header.is_transactional else original(self, header, record)
 
-    replace_in(Loader, "apply", apply)
+    replace_in(GroupKind, "decode", decode)
 
 
 @TRANSACTIONS.breaks_in_transactions("32", [*MEMBERS, Fault.PAUSE])

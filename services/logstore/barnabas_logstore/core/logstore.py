@@ -64,8 +64,10 @@ from barnabas_logstore.core.config import LogstoreConfig as LogstoreConfig
 from barnabas_logstore.core.control.control_commands import ControlCommands
 from barnabas_logstore.core.control.control_inbox import ControlInbox
 from barnabas_logstore.core.coordinator.coordination import Coordination
-from barnabas_logstore.core.coordinator.groups.coordinator import GroupCoordinator
 from barnabas_logstore.core.coordinator.groups.joining import MakeMemberId
+from barnabas_logstore.core.coordinator.groups.kind import GroupKind
+from barnabas_logstore.core.coordinator.groups.shard import GroupShard
+from barnabas_logstore.core.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from barnabas_logstore.core.coordinator.runtime.inbox import CoordinateInbox
 from barnabas_logstore.core.coordinator.transaction_coordination import TransactionCoordination
 from barnabas_logstore.core.data.appends import Appends
@@ -208,10 +210,13 @@ class LogstoreCore:
         call_credits = CreditPool(config.queued_requests_max, config.queued_request_bytes_max)
         inbox = CoordinateInbox(handshake, call_credits, self._outbox.times)
         self.transactions = TransactionCoordination(config.transactions, codecs.decompress, self._replicas, inbox)
+        group_kind = GroupKind(config.groups, make_member_id)
+        group_runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(group_kind, codecs.decompress)
         self._coordination = Coordination(
             self._replicas,
             inbox,
-            GroupCoordinator(config.groups, codecs.decompress, make_member_id),
+            group_runtime,
+            group_kind,
             self.transactions,
             self._appends,
             self._watches,

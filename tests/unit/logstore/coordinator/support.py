@@ -29,8 +29,14 @@ from barnabas.wire.messages.offset_fetch import (
 from barnabas.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from barnabas.wire.record_batch import Record, build_batch, decode_records, iterate_headers, patch_offsets
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
-from barnabas_logstore.core.coordinator.groups.coordinator import GroupCoordinator
+from barnabas_logstore.core.coordinator.groups.kind import GroupKind
+from barnabas_logstore.core.coordinator.groups.member_bytes import MemberBytes
+from barnabas_logstore.core.coordinator.groups.pending_joins import PendingJoins
 from barnabas_logstore.core.coordinator.groups.records import Entry, read_record
+from barnabas_logstore.core.coordinator.groups.registry import Groups
+from barnabas_logstore.core.coordinator.groups.shard import GroupShard
+from barnabas_logstore.core.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
+from barnabas_logstore.core.coordinator.runtime.timers import Timers
 
 PARTITION = 7
 STREAM = 1
@@ -132,7 +138,8 @@ class World:
         """Called with a request's id when its answer has come."""
         self.reported_committed = 0
         self.batches_per_read = 1
-        self.coordinator = GroupCoordinator(config, decompress, self._make_member_id)
+        self.kind = GroupKind(config, self._make_member_id)
+        self.coordinator: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(self.kind, decompress)
         self.lead()
 
     def _make_member_id(self, prefix: str) -> str:
@@ -142,6 +149,35 @@ class World:
     @property
     def wall_ms(self) -> int:
         return WALL_AT_START_MS + self.now_ms
+
+    # --- what is known ------------------------------------------------------------------------------------------------
+
+    @property
+    def groups(self) -> Groups:
+        led = self.coordinator.find(PARTITION)
+        assert led is not None
+        return led.shard.groups
+
+    def state_of(self, group_id: str) -> tuple[int, int]:
+        """As purgatory pods learn of it: the coordinator's epoch, or -1, and the group's step."""
+        led = self.coordinator.find(PARTITION)
+        return (-1, 0) if led is None else (led.leader_epoch, led.shard.groups.step_of(group_id))
+
+    @property
+    def deadlines(self) -> Timers:
+        return self.kind.timers
+
+    @property
+    def pending_joins(self) -> PendingJoins:
+        return self.kind._parts.pending_joins
+
+    @property
+    def member_bytes(self) -> MemberBytes:
+        return self.kind._parts.member_bytes
+
+    def delete_topics(self, *topics: str) -> None:
+        """They are deleted from the cluster."""
+        self.coordinator.begin_pieces(lambda shard: shard.expiry.delete_topics(topics), self.coordinator.shards)
 
     # --- the log ------------------------------------------------------------------------------------------------------
 
@@ -271,7 +307,7 @@ class World:
 
     def is_over(self, wait: GroupWait) -> bool:
         """Whether purgatory would wake the waiting request."""
-        epoch, step = self.coordinator.group_state(PARTITION, wait.group_id)
+        epoch, step = self.state_of(wait.group_id)
         return epoch != wait.coordinator_epoch or step >= wait.step
 
     def body_of(self, request_id: int, kind: type[R]) -> R:

@@ -27,15 +27,15 @@ SPARE_DEADLINES = 70
 
 
 def the_group(world: World) -> Group:
-    group = world.coordinator._partitions[7].groups.get("group")
+    group = world.groups.get("group")
     assert group is not None
     return group
 
 
 def assert_nothing_is_kept(world: World) -> None:
-    assert not list(world.coordinator._partitions[7].groups)
-    assert len(world.coordinator._deadlines) == 0
-    assert len(world.coordinator._deadlines._heap) < SPARE_DEADLINES
+    assert not list(world.groups)
+    assert len(world.deadlines) == 0
+    assert len(world.deadlines._heap) < SPARE_DEADLINES
 
 
 def assert_somebody_new_gets_in(world: World) -> None:
@@ -53,7 +53,7 @@ class TestWhoJoinsAndNeverSyncs:
         world.joined_group(1, rebalance_timeout_ms=8_000)
         world.advance(8_000)
         assert the_group(world).state is GroupState.EMPTY
-        assert len(world.coordinator._deadlines) == 0
+        assert len(world.deadlines) == 0
         assert_somebody_new_gets_in(world)
 
     def test_however_often_it_comes_back_the_others_have_their_shares_when_it_stays_away(self) -> None:
@@ -94,7 +94,7 @@ class TestAThousandThatVanish:
         assert the_group(world).state is GroupState.COMPLETING_REBALANCE
         world.advance(6_000)
         assert the_group(world).state is GroupState.EMPTY
-        assert len(world.coordinator._deadlines) == 0
+        assert len(world.deadlines) == 0
         assert_somebody_new_gets_in(world)
 
     def test_out_of_a_stable_group_in_which_one_lives_on(self) -> None:
@@ -115,7 +115,7 @@ class TestAThousandThatVanish:
         assert [each.member_id for each in again.members] == [leader.member_id]
         world.all_sync([again])
         assert world.heartbeat(again) == ErrorCode.NONE
-        assert len(world.coordinator._deadlines) <= 2
+        assert len(world.deadlines) <= 2
 
     def test_with_groups_of_their_own(self) -> None:
         world = World()
@@ -186,7 +186,7 @@ class TestDeletedTopics:
         (member,) = world.stable_group(1)
         who: dict[str, Any] = {"generation_id": 1, "member_id": member.member_id}
         world.commit_offset(5, **who)
-        world.coordinator.topics_deleted(["topic"])
+        world.delete_topics("topic")
         world.turn()
         assert world.fetch_offset() == -1
         assert world.heartbeat(member) == ErrorCode.NONE
@@ -196,7 +196,7 @@ class TestDeletedTopics:
 
     def test_a_commit_on_its_way_when_the_topic_was_deleted_ages_like_any_other(self) -> None:
         world = World(replace(QUICK, offsets_retention_ms=100_000, offsets_retention_check_interval_ms=1_000))
-        world.coordinator.topics_deleted(["topic"])
+        world.delete_topics("topic")
         world.turn()
         assert world.commit_error(world.commit_offset(5)) == ErrorCode.NONE
         assert world.fetch_offset() == 5

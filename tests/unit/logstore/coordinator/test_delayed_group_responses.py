@@ -10,7 +10,7 @@ from barnabas.wire.messages.sync_group import SyncGroupResponse
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
 from barnabas_logstore.core.coordinator.groups.group import Group
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
-from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter
+from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
 from barnabas_logstore.core.coordinator.runtime.timers import Timers
 from tests.unit.logstore.coordinator.support import PARTITION, World
 
@@ -99,9 +99,7 @@ def raises(*arguments: object) -> None:
     raise RuntimeError("planted")
 
 
-@pytest.mark.parametrize(
-    ("owner", "method"), [(CoordinatorLogWriter, "lose"), (Timers, "cancel"), (Rebalancing, "stop")]
-)
+@pytest.mark.parametrize(("owner", "method"), [(LedShard, "_lose_waiting"), (Timers, "cancel"), (Rebalancing, "stop")])
 def test_whatever_fails_as_a_coordinator_is_lost_the_rest_of_it_is_ended(
     monkeypatch: pytest.MonkeyPatch, owner: type, method: str
 ) -> None:

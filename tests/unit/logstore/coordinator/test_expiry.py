@@ -31,7 +31,7 @@ def keep_alive(world: World, joined: list[JoinGroupResponse], ms: int) -> None:
 
 
 def groups_of(world: World) -> list[str]:
-    return [group.group_id for group in world.coordinator._partitions[7].groups]
+    return [group.group_id for group in world.groups]
 
 
 class TestSimpleGroups:

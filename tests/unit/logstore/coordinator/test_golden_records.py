@@ -20,7 +20,7 @@ from barnabas_logstore.core.coordinator.groups.records import (
     offset_record,
     read_record,
 )
-from barnabas_logstore.core.coordinator.groups.stored_groups import store_record, tombstone
+from barnabas_logstore.core.coordinator.groups.stored_groups import group_forgotten, group_stored
 from tests.unit.logstore.coordinator.golden import GOLDEN_FILE, golden_partitions, golden_records, kafka_writes
 from tests.unit.logstore.coordinator.support import WALL_AT_START_MS
 from tests.unit.wire.golden import HAS_KAFKA, WITHOUT_KAFKA
@@ -48,7 +48,7 @@ def group(generation_id: int, *members: Member) -> Record:
         stored.state = GroupState.STABLE
     if members:
         stored.leader_id = "member"
-    return store_record(stored, 0)
+    return group_stored(stored, 0).records[0]
 
 
 WRITTEN = {
@@ -59,7 +59,7 @@ WRITTEN = {
     # In the order of a Java map.
     "written group": group(5, member("static", "instance", b"its share"), member("member", None, b"share")),
     "written empty group": group(6),
-    "written group tombstone": tombstone("group", 0),
+    "written group tombstone": group_forgotten("group", 0).records[0],
 }
 
 

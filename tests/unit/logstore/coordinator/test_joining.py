@@ -115,7 +115,7 @@ class TestRefusals:
         world = World()
         assert error_of(world, world.join(**changes)) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
         assert world.log.next_offset == 0
-        assert not list(world.coordinator._partitions[7].groups)
+        assert not list(world.groups)
 
     @pytest.mark.parametrize(
         "changes", [{"protocol_type": "connect"}, {"protocols": [JoinGroupRequestProtocol("other", b"")]}]

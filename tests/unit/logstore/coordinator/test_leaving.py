@@ -165,5 +165,5 @@ class TestLeave:
         world = World()
         reported = world.body_of(world.join(), JoinGroupResponse)
         assert world.leave(MemberIdentity(reported.member_id)) == [ErrorCode.NONE]
-        assert not list(world.coordinator._partitions[7].groups)
+        assert not list(world.groups)
         assert world.joined(world.join(reported.member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID

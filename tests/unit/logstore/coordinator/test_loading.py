@@ -87,7 +87,7 @@ class TestVersions:
 
     def test_before_v1_the_session_timeout_is_that_of_rebalances(self) -> None:
         world = loaded([Record(_encode(GroupMetadataKey("group"), 2), _encode(group(), 0))])
-        loaded_group = world.coordinator._partitions[7].groups.get("group")
+        loaded_group = world.groups.get("group")
         assert loaded_group is not None
         assert loaded_group.rebalance_timeout_ms == 10_000
 
@@ -106,13 +106,13 @@ class TestOrder:
     def test_a_tombstone_of_a_group(self) -> None:
         world = loaded([group_record(GroupMetadataKey("group"), value, 0) for value in (group(), None)])
         assert world.heartbeat(joined()) == ErrorCode.UNKNOWN_MEMBER_ID
-        assert not list(world.coordinator._partitions[7].groups)
+        assert not list(world.groups)
 
     def test_offsets_outlive_the_members_and_are_found_by_listing_groups(self) -> None:
         """Compaction may leave an older offset behind the tombstone of the group."""
         world = loaded([offset(1), *(group_record(GroupMetadataKey("group"), value, 0) for value in (group(), None))])
         assert world.fetch_offset() == 1
-        assert [each.group_id for each in world.coordinator._partitions[7].groups] == ["group"]
+        assert [each.group_id for each in world.groups] == ["group"]
 
     def test_a_group_and_its_offsets_in_any_order(self) -> None:
         record = group_record(GroupMetadataKey("group"), group(), 0)

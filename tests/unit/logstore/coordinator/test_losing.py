@@ -68,7 +68,7 @@ class TestLostLeadership:
         world.stable_group(3)
         world.join(session_timeout_ms=6_000)
         world.lose()
-        assert len(world.coordinator._deadlines) == 0
+        assert len(world.deadlines) == 0
         world.advance(60_000)
 
     def test_after_a_takeover_everybody_has_a_whole_session(self) -> None:
@@ -115,7 +115,7 @@ class TestFailedAppends:
     def test_of_a_topic_that_is_deleted_is_not_forgotten(self) -> None:
         world = World()
         world.commit_offset(5)
-        world.coordinator.topics_deleted(["topic"])
+        world.delete_topics("topic")
         world.log.fails_appends = True
         world.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
         world.turn()
@@ -158,9 +158,9 @@ class TestSteps:
         world.sync(leader, {follower.member_id: b"his"})
         for _ in range(3):
             assert world.synced(waiting).assignment == b"his"
-        step = world.coordinator.group_state(PARTITION, "group")
+        step = world.state_of("group")
         assert world.body_of(world.collect(waiting), SyncGroupResponse).assignment == b"his"
-        assert world.coordinator.group_state(PARTITION, "group") == step
+        assert world.state_of("group") == step
 
     def test_collecting_without_a_wait_is_refused(self) -> None:
         world = World()

@@ -123,7 +123,7 @@ class TestCommit:
         world = World()
         request = world.commit_offset(5, metadata="x" * 32_767)
         assert world.commit_error(request) == ErrorCode.OFFSET_METADATA_TOO_LARGE
-        assert not list(world.coordinator._partitions[7].groups)
+        assert not list(world.groups)
 
     def test_metadata_that_no_record_can_hold_though_the_limit_would_allow_it(self) -> None:
         world = World(GroupConfig(offset_metadata_max_bytes=100_000))
@@ -302,7 +302,7 @@ class TestDeletedTopics:
         world = World()
         world.commit_offset(5)
         world.commit_offset(6, topic="other")
-        world.coordinator.topics_deleted(["topic"])
+        world.delete_topics("topic")
         world.turn()
         world.reload()
         assert (world.fetch_offset(), world.fetch_offset(topic="other")) == (-1, 6)
@@ -311,7 +311,7 @@ class TestDeletedTopics:
         world = World()
         world.commit_offset(5)
         world.log.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
-        world.coordinator.topics_deleted(["topic"])
+        world.delete_topics("topic")
         world.turn()
         assert not world.coordinator.has_work, "nothing can be done by trying again at once"
         world.log.refusal = ErrorCode.NONE
@@ -322,23 +322,23 @@ class TestDeletedTopics:
         world = World()
         for number in range(1_200):
             world.commit_offset(5, group_id=f"group {number}")
-        groups = world.coordinator._partitions[7].groups
-        world.coordinator.topics_deleted(["topic", "another"])
+        groups = world.groups
+        world.delete_topics("topic", "another")
         world.turn()
         assert 0 < len(groups) < 1_200
         assert world.coordinator.has_work
-        world.coordinator.topics_deleted(["one more"])
+        world.delete_topics("one more")
         for _ in range(10):
             world.turn()
         assert len(groups) == 0
         world.reload()
-        assert len(world.coordinator._partitions[7].groups) == 0
+        assert len(world.groups) == 0
 
     def test_as_soon_as_the_log_is_read(self) -> None:
         world = World()
         world.commit_offset(5)
         world.lose()
         world.lead(loads=False)
-        world.coordinator.topics_deleted(["topic"])
+        world.delete_topics("topic")
         world.load()
         assert world.fetch_offset() == -1

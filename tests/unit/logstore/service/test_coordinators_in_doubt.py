@@ -7,13 +7,14 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from barnabas.wire.errors import ErrorCode
-from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
 from barnabas_logstore.core.coordinator.groups.offset_expiry import OffsetExpiry
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
+from barnabas_logstore.core.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from barnabas_logstore.core.coordinator.runtime.inbox import ENDED_MAX
 from barnabas_logstore.core.coordinator.runtime.leadership import LOADS_FAILED_MAX, PAUSE_MS_MAX, PAUSE_MS_MIN
 from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
@@ -52,7 +53,7 @@ def test_a_call_that_may_have_changed_a_group_has_its_partition_read_again(
 ) -> None:
     assert commit(host, 42) == ErrorCode.NONE
     with monkeypatch.context() as planted:
-        planted.setattr(GroupPartition, "call", planting(GroupPartition.call))
+        planted.setattr(CoordinatorRuntime, "on_call", planting(CoordinatorRuntime.on_call))
         request_id = host.commit(43)
         host.settle()
     assert host.answers[request_id].error_code == UNKNOWN
@@ -69,7 +70,7 @@ def test_a_pause_that_is_over_is_nothing_to_wait_for_once_its_log_is_offline(
 ) -> None:
     """Seed 109 of runs with exceptions: the host woke at once, for something that was due two seconds ago."""
     with monkeypatch.context() as planted:
-        planted.setattr(GroupPartition, "call", raises)
+        planted.setattr(CoordinatorRuntime, "on_call", raises)
         host.commit(42)
         host.settle()
     host.later(20 * PAUSE_MS_MIN)
@@ -87,7 +88,7 @@ def test_a_pause_that_is_over_is_nothing_to_wait_for_once_its_log_is_offline(
 def test_a_query_costs_itself(host: GroupHost, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(host, 42)
     with monkeypatch.context() as planted:
-        planted.setattr(GroupPartition, "call", raises)
+        planted.setattr(CoordinatorRuntime, "on_call", raises)
         request_id = host.call(fetch_request(), 8)
         host.settle()
     assert host.answers[request_id].error_code == UNKNOWN
@@ -99,9 +100,9 @@ def test_a_poisonous_call_costs_its_partition_ever_longer_pauses_and_nothing_gro
     host: GroupHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit(host, 42)
-    call = GroupPartition.call
+    call = CoordinatorRuntime.on_call
     with monkeypatch.context() as planted:
-        planted.setattr(GroupPartition, "call", raises)
+        planted.setattr(CoordinatorRuntime, "on_call", raises)
         sizes = []
         for number in range(2_000):
             request_id = host.commit(43)
@@ -117,7 +118,7 @@ def test_a_poisonous_call_costs_its_partition_ever_longer_pauses_and_nothing_gro
                 gc.collect()
                 sizes.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.stop()
-        planted.setattr(GroupPartition, "call", call)
+        planted.setattr(CoordinatorRuntime, "on_call", call)
     assert sizes[1] < sizes[0] + 200_000
     assert len(host.core._coordination._inbox._ended) <= ENDED_MAX
     assert host.core.contained.counts[COORDINATOR_CALL] <= 200, "its pauses grow"
@@ -150,14 +151,14 @@ def test_a_partition_that_can_not_be_loaded_goes_offline_at_last(
 ) -> None:
     """Others may be able to."""
     commit(host, 42)
-    load = GroupPartition.load
+    load = LedShard.load
 
-    def failing(led: GroupPartition) -> bool:
+    def failing(led: LedShard[Any]) -> bool:
         if led.partition == 0:
             raise RuntimeError("planted")
         return load(led)
 
-    monkeypatch.setattr(GroupPartition, "load", failing)
+    monkeypatch.setattr(LedShard, "load", failing)
     host.lead(offsets_topic(1, 1, partitions=2))
     for _ in range(LOADS_FAILED_MAX - 1):
         assert offline(host) == []
@@ -169,15 +170,15 @@ def test_a_partition_that_can_not_be_loaded_goes_offline_at_last(
 def test_a_load_that_fails_at_its_very_end_is_begun_again(host: GroupHost, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seed 88 of runs with exceptions: the next turn went on with that load, of which nothing was left."""
     commit(host, 42)
-    load = GroupPartition.load
+    load = LedShard.load
 
-    def failing(led: GroupPartition) -> bool:
+    def failing(led: LedShard[Any]) -> bool:
         if load(led):
             raise RuntimeError("planted")
         return False
 
     with monkeypatch.context() as planted:
-        planted.setattr(GroupPartition, "load", failing)
+        planted.setattr(LedShard, "load", failing)
         host.lead(offsets_topic(1, 1, partitions=2))
         host.settle()
     assert host.core.contained.counts[COORDINATOR_LOAD] == 2, "one of each partition"
@@ -209,7 +210,7 @@ def test_calls_that_wait_are_answered_when_a_partition_is_in_doubt(
     host.settle()
     assert waiting not in host.answers
     with monkeypatch.context() as planted:
-        planted.setattr(GroupPartition, "call", raises)
+        planted.setattr(CoordinatorRuntime, "on_call", raises)
         host.commit(43)
         host.settle()
     assert host.answers[waiting].error_code == ErrorCode.NOT_COORDINATOR

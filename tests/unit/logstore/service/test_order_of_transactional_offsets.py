@@ -120,8 +120,8 @@ def test_what_a_transaction_has_pending_outlives_every_expiry(commit: bool) -> N
     host.commit(41)
     pend(host, 42)
     (led,) = host.core._coordination.partitions
-    led.expiry._offsets._clock.wall_ms += 1 << 50
-    led.expiry._expire(GROUP)
+    led.shard.expiry._offsets._clock.wall_ms += 1 << 50
+    led.shard.expiry._expire(GROUP)
     assert host.committed() == 41
     end(host, commit=commit)
     expected = 42 if commit else 41
@@ -133,10 +133,10 @@ def test_a_group_that_has_nothing_else_stays_for_what_is_pending() -> None:
     host = leading()
     pend(host, 42)
     (led,) = host.core._coordination.partitions
-    led.expiry._offsets._clock.wall_ms += 1 << 50
-    led.expiry._expire(GROUP)
+    led.shard.expiry._offsets._clock.wall_ms += 1 << 50
+    led.shard.expiry._expire(GROUP)
     end(host)
-    (group,) = led.groups
+    (group,) = led.shard.groups
     value = group.offsets[CONSUMED].partitions[0]
     assert isinstance(value, OffsetCommitValue)
     assert value.offset == 42

@@ -170,7 +170,7 @@ def test_a_pending_offset_keeps_the_one_before_from_expiring() -> None:
     host.commit(41)
     pend(host, 42)
     (led,) = host.core._coordination.partitions
-    (group,) = led.groups
-    led.expiry._offsets._clock.wall_ms += 1 << 50
-    led.expiry._offsets.expire(group)
+    (group,) = led.shard.groups
+    led.shard.expiry._offsets._clock.wall_ms += 1 << 50
+    led.shard.expiry._offsets.expire(group)
     assert host.committed() == 41

@@ -31,10 +31,11 @@ from barnabas.metrics.group_families import (
 )
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
-from barnabas_logstore.core.coordinator.groups.coordinator import GroupCoordinator
-from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
+from barnabas_logstore.core.coordinator.groups.kind import GroupKind
+from barnabas_logstore.core.coordinator.groups.shard import GroupShard
 from barnabas_logstore.core.coordinator.markers import TransactionMarkers
 from barnabas_logstore.core.coordinator.runtime.coordinator_log import Coordinator
+from barnabas_logstore.core.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from barnabas_logstore.core.coordinator.runtime.inbox import OWN_STREAM_ID, CoordinateInbox
 from barnabas_logstore.core.coordinator.runtime.leadership import Leadership
 from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
@@ -82,13 +83,15 @@ class Coordination:
         self,
         replicas: Replicas,
         inbox: CoordinateInbox,
-        groups: GroupCoordinator,
+        groups: CoordinatorRuntime[GroupShard],
+        kind: GroupKind,
         transactions: TransactionCoordination,
         appends: Appends,
         watches: Watches,
         outbox: Outbox,
     ) -> None:
         self._groups = groups
+        self._group_kind = kind
         self._transactions = transactions
         coordinators: dict[str, Coordinator] = {
             OFFSETS_TOPIC: groups,
@@ -137,7 +140,7 @@ class Coordination:
         if not (groups.has_work or transactions.has_work):
             self._led.deliver(now_ms)
         if self._deleted_topics:
-            groups.topics_deleted(self._deleted_topics)
+            self._delete_offsets_of(list(self._deleted_topics))
             self._deleted_topics = {}
         bytes_left = CALL_BYTES_PER_STEP_MAX
         for _ in range(CALLS_PER_STEP_MAX):
@@ -149,6 +152,10 @@ class Coordination:
             self._begin(*taken)
         self._markers.step(wall_ms)
         self._end_step()
+
+    def _delete_offsets_of(self, topics: list[str]) -> None:
+        """Also in shards that are being loaded, once that is done."""
+        self._groups.begin_pieces(lambda shard: shard.expiry.delete_topics(topics), self._groups.shards)
 
     def _begin(self, stream_id: int, request: GroupCall | GroupCollect) -> None:
         try:
@@ -170,18 +177,15 @@ class Coordination:
         the log again.
         """
         of_transactions = request.api_key in TRANSACTION_KEYS
-        log = self._groups.log_of(request.partition)
-        if of_transactions:
-            led = self._transactions.runtime.find(request.partition)
-            log = None if led is None else led.log
+        led = (self._transactions.runtime if of_transactions else self._groups).find(request.partition)
         is_query = isinstance(request, GroupCall) and request.api_key in QUERY_KEYS
         fields: dict[str, str | int] = {"stream_id": stream_id, "request_id": request.request_id}
         fields |= {"api_key": request.api_key, "api_version": request.api_version, "partition": request.partition}
-        if log is None or is_query:
+        if led is None or is_query:
             self._contained.contain(COORDINATOR_QUERY, error, fields)
         else:
             with CONTAINING:
-                log.state_in_doubt(COORDINATOR_CALL, error)
+                led.state_in_doubt(COORDINATOR_CALL, error)
         self._inbox.end_call(stream_id, request.request_id)
 
     def _contain_listings(self, listings: Listings) -> None:
@@ -246,18 +250,17 @@ class Coordination:
 
     def publish(self) -> None:
         """Add the new states of groups to this turn's messages for purgatory."""
-        self.group_watches.publish(self._groups.take_moved())
+        self.group_watches.publish(self._group_kind.steps.take_moved())
 
     def take_responses(self) -> Sequence[tuple[int, CoordinateResponse]]:
         """Return the messages by stream id, one each."""
         if self._markers.is_awaited:
             self._settle_markers()
-        answers = self._groups.take_answers()
-        if answers:
-            self._inbox.answer(answers)
-        answers = self._transactions.take_answers()
-        if answers:
-            self._inbox.answer(answers)
+        groups, transactions = self._groups, self._transactions.runtime
+        if groups.answers:
+            self._inbox.answer(groups.take_answers())
+        if transactions.answers:
+            self._inbox.answer(transactions.take_answers())
         return self._inbox.take_responses()
 
     def take_problems(self) -> Sequence[str]:
@@ -271,9 +274,9 @@ class Coordination:
     # --- what is measured ---------------------------------------------------------------------------------------------
 
     @property
-    def partitions(self) -> list[GroupPartition]:
+    def partitions(self) -> list[LedShard[GroupShard]]:
         """The coordinated partitions; read only."""
-        return self._groups.partitions
+        return self._groups.shards
 
     @property
     def transaction_partitions(self) -> list[LedShard[TransactionShard]]:
@@ -286,7 +289,7 @@ class Coordination:
         return self._led.unreadable_partitions
 
     def samples(self) -> Iterator[Sample]:
-        meter, partitions = self._groups.meter, self.partitions
+        meter, partitions = self._group_kind.meter, self.partitions
         yield Sample(COORDINATED_PARTITIONS, (), len(partitions))
         yield Sample(LOADING_PARTITIONS, (), sum(each.loader is not None for each in partitions))
         yield Sample(OFFSET_COMMITS, (), meter.offset_commits)
@@ -298,4 +301,5 @@ class Coordination:
     def _state_of(self, watched: WatchedGroup) -> tuple[int, int]:
         if self._led.epoch_of(OFFSETS_TOPIC, watched.topic_id, watched.partition) < 0:
             return -1, 0
-        return self._groups.group_state(watched.partition, watched.group_id)
+        led = self._groups.find(watched.partition)
+        return (-1, 0) if led is None else (led.leader_epoch, led.shard.groups.step_of(watched.group_id))

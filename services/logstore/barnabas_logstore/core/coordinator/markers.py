@@ -46,7 +46,7 @@ _ALL_REPLICAS: Final = -1
 class OffsetTransactions(Protocol):
     """The coordinator of groups, which has the pending offsets of transactions."""
 
-    def end_transaction(self, partition: int, ended: TransactionEnd) -> int | Refused:
+    def append_marker(self, partition: int, ended: TransactionEnd) -> int | Refused:
         """Append the marker to that partition of `__consumer_offsets`, and commit or drop what is pending; return the
         high watermark that commits it.
         """
@@ -167,7 +167,7 @@ class TransactionMarkers:
 
     def _append_to(self, partition: Partition, ended: TransactionEnd) -> int | Refused:
         if partition.topic == OFFSETS_TOPIC:
-            return self._offsets.end_transaction(partition.partition, ended)
+            return self._offsets.append_marker(partition.partition, ended)
         error = partition.check_append(partition.leader_epoch, _ALL_REPLICAS)
         if error:
             return Refused(error)

@@ -12,7 +12,6 @@ from barnabas_logstore.core.coordinator.peer_calls import PeerCalls
 from barnabas_logstore.core.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from barnabas_logstore.core.coordinator.runtime.inbox import CoordinateInbox
 from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
-from barnabas_logstore.core.coordinator.runtime.shard import StreamAnswer
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.coordinator.transactions.kind import TransactionKind
 from barnabas_logstore.core.coordinator.transactions.marker_sender import TransactionMarkerSender
@@ -81,9 +80,6 @@ class TransactionCoordination:
         yield Sample(UNWRITTEN_ENDS, (), self._sender.unwritten)
         yield Sample(REFUSED_COMPLETIONS, (), sum(each.shard.refused_completions for each in self.partitions))
         yield Sample(LOADING_PARTITIONS, (), sum(each.loader is not None for each in self.partitions))
-
-    def take_answers(self) -> list[StreamAnswer]:
-        return self.runtime.take_answers()
 
     @property
     def has_problems(self) -> bool:

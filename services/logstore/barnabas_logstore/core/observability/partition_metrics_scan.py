@@ -20,7 +20,8 @@ from barnabas.metrics.replica_families import (
 )
 from barnabas.metrics.topic_families import LOG_SEGMENTS, LOG_SIZE
 from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
-from barnabas_logstore.core.coordinator.groups.group_partition import GroupPartition
+from barnabas_logstore.core.coordinator.groups.shard import GroupShard
+from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
 from barnabas_logstore.core.observability.transaction_scan import TransactionScan
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
@@ -30,11 +31,11 @@ class PartitionMetricsScan:
     """Partitions that are added or removed during the scan may be missed; each is read in its state at that moment."""
 
     def __init__(
-        self, replicas: Replicas, coordinated: Sequence[GroupPartition], transactions: TransactionScan
+        self, replicas: Replicas, coordinated: Sequence[LedShard[GroupShard]], transactions: TransactionScan
     ) -> None:
         self._transactions = transactions
         self._left = list(replicas.by_key.values())
-        self._groups_left = [group for each in coordinated for group in each.groups]
+        self._groups_left = [group for each in coordinated for group in each.shard.groups]
         self._partitions = len(self._left)
         self._offline = len(replicas.without_disk)
         self._leaders = 0

@@ -1,21 +1,20 @@
 """The requests of each API key about the groups of one partition, and their answers.
 
-An answer that depends on what is in the log, or will be, waits until that is committed (`CoordinatorLogWriter.answer`);
+An answer that depends on what is in the log, or will be, waits until that is committed (`Result.answer`);
 a refusal, and a generation that is being formed, depend only on memory. A call that waits for other members is held
 back for a moment, then answered with a `GroupWait`, and its answer is collected later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect, GroupWait
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import encode_body
-from barnabas.wire.errors import ErrorCode, Refused
-from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
+from barnabas.wire.errors import ErrorCode
+from barnabas.wire.markers import ProducerInTransaction
 from barnabas.wire.messages import Response
 from barnabas.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from barnabas.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
@@ -52,11 +51,8 @@ from barnabas_logstore.core.coordinator.groups.offsets import (
 )
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing, client_error
 from barnabas_logstore.core.coordinator.groups.registry import Groups
-from barnabas_logstore.core.coordinator.groups.stored_groups import tombstone
-from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import (
-    CoordinatorLogWriter,
-    Deferred,
-)
+from barnabas_logstore.core.coordinator.groups.stored_groups import group_forgotten
+from barnabas_logstore.core.coordinator.runtime.shard import Effect, Result, Serve
 from barnabas_logstore.core.coordinator.runtime.timers import Clock
 
 _SEVERAL_LEAVE_FROM: Final = 3
@@ -66,15 +62,6 @@ _NULL_PROTOCOL_FROM: Final = 7
 """JoinGroup before this version can't express a missing protocol as null."""
 _WAIT_MS_MAX: Final = 60_000
 """After this time a waiting member's gateway asks again, in case a message of purgatory was lost."""
-
-
-class Serve(NamedTuple):
-    """How an API key is served."""
-
-    serve: Callable[[int, GroupCall, Any], None]
-    """Stream id, call, request."""
-    version_max: int
-    """Later versions identify topics by id, which a coordinator does not know."""
 
 
 class GroupCalls:
@@ -87,22 +74,22 @@ class GroupCalls:
         rebalancing: Rebalancing,
         offsets: Offsets,
         delayed_responses: DelayedGroupResponses,
-        log_writer: CoordinatorLogWriter,
+        result: Result,
         clock: Clock,
+        leader_epoch: int,
     ) -> None:
         self._groups = groups
         self._joining = joining
         self._rebalancing = rebalancing
         self._offsets = offsets
         self.delayed_responses = delayed_responses
-        self._log_writer = log_writer
+        self._result = result
         self._clock = clock
-        self._leader_epoch = log_writer.leader_epoch
-        self._answers = log_writer.answers
+        self._leader_epoch = leader_epoch
         self.by_api_key: Final[dict[int, Serve]] = {
             ApiKey.JOIN_GROUP: Serve(self._join, ApiKey.JOIN_GROUP.version_max),
             ApiKey.SYNC_GROUP: Serve(self._sync, ApiKey.SYNC_GROUP.version_max),
-            ApiKey.HEARTBEAT: Serve(self._heartbeat, ApiKey.HEARTBEAT.version_max),
+            ApiKey.HEARTBEAT: Serve(self._heartbeat, ApiKey.HEARTBEAT.version_max, _early_heartbeat),
             ApiKey.LEAVE_GROUP: Serve(self._leave, ApiKey.LEAVE_GROUP.version_max),
             ApiKey.OFFSET_COMMIT: Serve(self._commit, 9),
             ApiKey.TXN_OFFSET_COMMIT: Serve(self._commit_in_transaction, ApiKey.TXN_OFFSET_COMMIT.version_max),
@@ -113,11 +100,11 @@ class GroupCalls:
         }
 
     def _answer(self, stream_id: int, call: GroupCall, response: Response) -> None:
-        self._log_writer.answer(stream_id, GroupAnswer(call.request_id, body=encode_body(response, call.api_version)))
+        self._result.answer(stream_id, GroupAnswer(call.request_id, body=encode_body(response, call.api_version)))
 
     def _refuse(self, stream_id: int, call: GroupCall, response: Response) -> None:
         answer = GroupAnswer(call.request_id, body=encode_body(response, call.api_version))
-        self._answers.append((stream_id, answer))
+        self._result.answer_now(stream_id, answer)
 
     # --- join and sync, and waiting for them --------------------------------------------------------------------------
 
@@ -167,7 +154,7 @@ class GroupCalls:
         """
         if waits_for_log:
             lost = partial(self._lost, stream_id, collect)
-            self._log_writer.defer(Deferred(partial(self.collect, stream_id, collect), lost))
+            self._result.then(Effect(partial(self.collect, stream_id, collect), lost))
         elif not (self._has_to_wait(collect) and self.delayed_responses.try_to_hold(stream_id, collect)):
             self.collect(stream_id, collect)
 
@@ -188,7 +175,7 @@ class GroupCalls:
         self.delayed_responses.stop(lambda held: self._lost(held.stream_id, held.collect))
 
     def _lost(self, stream_id: int, collect: GroupCollect) -> None:
-        self._answers.append((stream_id, GroupAnswer(collect.request_id, ErrorCode.NOT_COORDINATOR)))
+        self._result.answer_now(stream_id, GroupAnswer(collect.request_id, ErrorCode.NOT_COORDINATOR))
 
     def collect(self, stream_id: int, collect: GroupCollect) -> None:
         """Return what a member has waited for, or that it still has to wait. Changes nothing."""
@@ -199,12 +186,12 @@ class GroupCalls:
         member = None if group is None else group.members.get(collect.member_id)
         if group is not None and member is not None and _awaits(member, collect):
             # Answered at once, since the step is the current one.
-            self._answers.append((stream_id, self._wait(collect, group, member)))
+            self._result.answer_now(stream_id, self._wait(collect, group, member))
             return
         response = self._result_of(collect)
         if isinstance(response, SyncGroupResponse) and not response.error_code:
             lost = partial(self._lost, stream_id, collect)
-            self._log_writer.defer(Deferred(partial(self._tell_share, stream_id, collect), lost))
+            self._result.then(Effect(partial(self._tell_share, stream_id, collect), lost))
         else:
             # A join that depends on the log has waited for it before.
             self._tell_result(stream_id, collect, response)
@@ -239,7 +226,7 @@ class GroupCalls:
         if isinstance(response, JoinGroupResponse):
             response = _fit_join(response, collect.api_version)
         answer = GroupAnswer(collect.request_id, body=encode_body(response, collect.api_version))
-        self._answers.append((stream_id, answer))
+        self._result.answer_now(stream_id, answer)
 
     def _wait(self, collect: GroupCollect, group: Group, member: Member) -> GroupAnswer:
         generation_id = group.generation_id + (member.awaits_join and group.state is not GroupState.STABLE)
@@ -254,7 +241,7 @@ class GroupCalls:
         error = ErrorCode.INVALID_GROUP_ID
         if request.group_id:
             error = heartbeat(self._rebalancing, self._groups.get(request.group_id), request)
-        self._answers.append((stream_id, heartbeat_answer(call, error)))
+        self._result.answer_now(stream_id, heartbeat_answer(call, error))
 
     def _leave(self, stream_id: int, call: GroupCall, request: LeaveGroupRequest) -> None:
         group = self._groups.get(request.group_id)
@@ -273,7 +260,7 @@ class GroupCalls:
 
     def _commit(self, stream_id: int, call: GroupCall, request: OffsetCommitRequest) -> None:
         group = self._groups.get(request.group_id)
-        error = check_commit(group, request, call.api_version) or client_error(self._log_writer.check())
+        error = check_commit(group, request, call.api_version) or client_error(self._result.check())
         if error:
             refused = [[error] * len(each.partitions) for each in request.topics]
             self._refuse(stream_id, call, _commit_response(request, refused))
@@ -293,11 +280,11 @@ class GroupCalls:
                 [(each.name, tuple([one.partition_index for one in each.partitions])) for each in request.topics]
             )
             body = _committed_body(call.api_version, committed)
-            self._log_writer.answer(stream_id, GroupAnswer(call.request_id, 0, body))
+            self._result.answer(stream_id, GroupAnswer(call.request_id, 0, body))
 
     def _commit_in_transaction(self, stream_id: int, call: GroupCall, request: TxnOffsetCommitRequest) -> None:
         error = check_transactional_commit(self._groups.get(request.group_id), request)
-        error = error or client_error(self._log_writer.check())
+        error = error or client_error(self._result.check())
         producer = ProducerInTransaction(
             request.producer_id,
             request.producer_epoch,
@@ -310,22 +297,13 @@ class GroupCalls:
             return
         guard = 0
         if outcome is ErrorCode.INVALID_TXN_STATE:
-            guard = self._log_writer.log.begin_verification(producer)
+            guard = self._result.begin_verification(producer)
         # One that the marker of the transaction before has voided is replaced by the present one.
         if guard not in (0, call.verification_guard):
-            self._answers.append((stream_id, GroupAnswer(call.request_id, outcome, verification_guard=guard)))
+            self._result.answer_now(stream_id, GroupAnswer(call.request_id, outcome, verification_guard=guard))
         else:
             refused = [[client_error(outcome)] * len(each.partitions) for each in request.topics]
             self._refuse(stream_id, call, _transactional_response(request, refused))
-
-    def end_transaction(self, ended: TransactionEnd) -> int | Refused:
-        """Append a marker, commit or drop what its producer has pending, and return the high watermark that commits
-        it. What was written before must be appended.
-        """
-        outcome = self._log_writer.append_marker(ended)
-        if not isinstance(outcome, Refused):
-            self._offsets.pending.end(ended.producer_id, self._clock.wall_ms, is_commit=ended.marker.is_commit)
-        return outcome
 
     def _fetch(self, stream_id: int, call: GroupCall, request: OffsetFetchRequest) -> None:
         self._answer(stream_id, call, fetch_offsets(request, call.api_version, self._groups, self._offsets.pending))
@@ -333,7 +311,7 @@ class GroupCalls:
     def _delete_offsets(self, stream_id: int, call: GroupCall, request: OffsetDeleteRequest) -> None:
         group = self._groups.get(request.group_id)
         error = ErrorCode.INVALID_GROUP_ID if not request.group_id else check_delete(group)
-        error = error or client_error(self._log_writer.check())
+        error = error or client_error(self._result.check())
         if error or group is None:
             response = OffsetDeleteResponse(error_code=error)
         else:
@@ -357,7 +335,7 @@ class GroupCalls:
             return ErrorCode.GROUP_ID_NOT_FOUND
         if group.state is not GroupState.EMPTY:
             return ErrorCode.NON_EMPTY_GROUP
-        error = client_error(self._log_writer.check())
+        error = client_error(self._result.check())
         if not error:
             self._offsets.delete_all(group)
             self.remove(group)
@@ -366,8 +344,7 @@ class GroupCalls:
     def remove(self, group: Group) -> None:
         """Remove an empty group; a client that was given an id and has not joined finds it gone."""
         self._rebalancing.stop(group)
-        self._log_writer.write(tombstone(group.group_id, self._clock.wall_ms))
-        self._groups.remove(group.group_id)
+        self._result.put(group_forgotten(group.group_id, self._clock.wall_ms))
 
 
 def _awaits(member: Member, collect: GroupCollect) -> bool:
@@ -384,6 +361,11 @@ def heartbeat_answer(call: GroupCall, error: ErrorCode) -> GroupAnswer:
         body = encode_body(HeartbeatResponse(error_code=error), call.api_version)
         _heartbeat_bodies[call.api_version, error] = body
     return GroupAnswer(call.request_id, 0, body)
+
+
+def _early_heartbeat(call: GroupCall) -> GroupAnswer:
+    """Sessions have not begun: a member that is early makes no error."""
+    return heartbeat_answer(call, ErrorCode.NONE)
 
 
 def _fit_join(response: JoinGroupResponse, version: int) -> JoinGroupResponse:

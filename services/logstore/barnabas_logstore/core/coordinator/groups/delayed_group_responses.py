@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from barnabas.channel.messages import GroupCollect
 from barnabas_logstore.core.coordinator.groups.registry import Groups
+from barnabas_logstore.core.coordinator.runtime.shard import Shard
 from barnabas_logstore.core.coordinator.runtime.timers import Clock, Deadline, Timers
 
 
@@ -25,7 +26,18 @@ class HeldCall(NamedTuple):
 class DelayedGroupResponses:
     """Of one partition of `__consumer_offsets`. Time is looked at by `Timers`, groups when `take_due` is called."""
 
-    __slots__ = ("_by_group", "_clock", "_deadline", "_deadlines", "_delaying", "_due", "_groups", "_hold_ms", "_steps")
+    __slots__ = (
+        "_by_group",
+        "_clock",
+        "_deadline",
+        "_deadlines",
+        "_delaying",
+        "_due",
+        "_groups",
+        "_hold_ms",
+        "_shard",
+        "_steps",
+    )
 
     def __init__(
         self,
@@ -33,13 +45,15 @@ class DelayedGroupResponses:
         groups: Groups,
         deadlines: Timers,
         clock: Clock,
-        delaying: dict[DelayedGroupResponses, None],
+        shard: Shard,
+        delaying: dict[Shard, None],
     ) -> None:
-        """`delaying` has this in it while there is anything to `take_due` sooner or later."""
+        """`delaying` has the shard in it while there is anything to `take_due` sooner or later."""
         self._hold_ms = hold_ms
         self._groups = groups
         self._deadlines = deadlines
         self._clock = clock
+        self._shard = shard
         self._delaying = delaying
         self._deadline = Deadline(self._look_at_time)
         self._by_group: dict[str, list[HeldCall]] = {}
@@ -61,7 +75,7 @@ class DelayedGroupResponses:
         self._steps.setdefault(group_id, self._groups.step_of(group_id))
         if self._deadline.at_ms < 0 or held.until_ms < self._deadline.at_ms:
             self._deadlines.set(self._deadline, held.until_ms)
-        self._delaying[self] = None
+        self._delaying[self._shard] = None
 
     def _look_at_time(self) -> None:
         now_ms = self._clock.now_ms
@@ -82,14 +96,14 @@ class DelayedGroupResponses:
             del self._steps[group_id]
             taken += self._by_group.pop(group_id)
         if not self._by_group:
-            self._delaying.pop(self, None)
+            self._delaying.pop(self._shard, None)
         return taken
 
     def stop(self, answer: Callable[[HeldCall], None]) -> None:
         """Call `answer` with each of them: nothing is held any more."""
         held = self._due + [each for calls in self._by_group.values() for each in calls]
         self._by_group, self._steps, self._due = {}, {}, []
-        self._delaying.pop(self, None)
+        self._delaying.pop(self._shard, None)
         for each in held:
             answer(each)
         self._deadlines.cancel(self._deadline)

@@ -16,9 +16,9 @@ from barnabas.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from barnabas_logstore.core.coordinator.groups.group import TopicOffsets
-from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets, TopicPartition
 from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue
 from barnabas_logstore.core.coordinator.groups.registry import Groups
+from barnabas_logstore.core.coordinator.groups.store import PendingOffsets, TopicPartition
 
 SEVERAL_GROUPS_FROM: Final = 8
 _NONE_COMMITTED: Final = OffsetCommitValue(-1, -1, "", -1)

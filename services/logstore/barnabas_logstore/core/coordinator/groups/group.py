@@ -13,7 +13,7 @@ from barnabas.wire.messages.join_group import JoinGroupResponse, JoinGroupRespon
 from barnabas.wire.messages.sync_group import SyncGroupResponse
 from barnabas_logstore.core.coordinator.groups.member import Member
 from barnabas_logstore.core.coordinator.groups.pending_joins import PendingJoin
-from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue
+from barnabas_logstore.core.coordinator.groups.records import GroupMetadataValue, OffsetCommitValue
 from barnabas_logstore.core.coordinator.groups.subscription import topics_of_subscription
 from barnabas_logstore.core.coordinator.runtime.timers import Deadline
 
@@ -107,6 +107,7 @@ class Group:
         "state_wall_ms",
         "static_members",
         "step",
+        "stored",
         "subscribed_topics",
         "supported_protocols",
         "sync_deadline",
@@ -153,7 +154,9 @@ class Group:
         consumers.
         """
         self.offsets: dict[str, TopicOffsets] = {}
-        """Committed offsets by topic; no topic without a partition."""
+        """Committed offsets by topic; no topic without a partition. Assigned in `store` only, as `stored` is."""
+        self.stored: GroupMetadataValue | None = None
+        """Its last record. What its members have done since then is not committed anywhere."""
         self._steps = steps
         self.step = steps.count
         """Counts up whenever a wait may be over."""
@@ -255,7 +258,12 @@ class Group:
     def is_unused(self) -> bool:
         """Whether only its name is known."""
         return not (
-            self.members or self.pending_joins or self.offsets or self.generation_id or self.protocol_type is not None
+            self.members
+            or self.pending_joins
+            or self.offsets
+            or self.generation_id
+            or self.protocol_type is not None
+            or self.stored is not None
         )
 
     # --- protocols ----------------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ from barnabas_logstore.core.coordinator.groups.member import Member
 from barnabas_logstore.core.coordinator.groups.pending_joins import PendingJoin
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing, client_error
 from barnabas_logstore.core.coordinator.groups.registry import Groups
-from barnabas_logstore.core.coordinator.groups.stored_groups import store_record
-from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, Deferred
+from barnabas_logstore.core.coordinator.groups.stored_groups import group_stored
+from barnabas_logstore.core.coordinator.runtime.shard import Effect, Result
 from barnabas_logstore.core.coordinator.runtime.timers import Clock, Timers
 
 _KNOWN_MEMBER_ID_FROM: Final = 4
@@ -42,7 +42,7 @@ class Joining:
         config: GroupConfig,
         groups: Groups,
         rebalancing: Rebalancing,
-        log_writer: CoordinatorLogWriter,
+        result: Result,
         deadlines: Timers,
         clock: Clock,
         make_member_id: MakeMemberId,
@@ -50,7 +50,7 @@ class Joining:
         self._config = config
         self._groups = groups
         self._rebalancing = rebalancing
-        self._log_writer = log_writer
+        self._result = result
         self._deadlines = deadlines
         self._clock = clock
         self._make_member_id = make_member_id
@@ -128,7 +128,7 @@ class Joining:
     def _await_join_of(self, group: Group, joining: _Join, member_id: str) -> None:
         """The client gets this id, and is expected back with it."""
         is_over = partial(self._pending_is_over, group, member_id)
-        join = PendingJoin(group.group_id, member_id, joining.client_host, is_over, self._log_writer.log)
+        join = PendingJoin(group.group_id, member_id, joining.client_host, is_over, self._result)
         group.pending_joins[member_id] = join
         self._deadlines.set(join, self._clock.now_ms + joining.request.session_timeout_ms)
         pending = self._rebalancing.pending_joins
@@ -208,7 +208,7 @@ class Joining:
     def _replace_static(self, group: Group, joining: _Join, instance_id: str) -> JoinGroupResponse | Member:
         old_leader_id = group.leader_id
         if group.state is GroupState.STABLE:
-            error = client_error(self._log_writer.check())
+            error = client_error(self._result.check())
             if error:
                 # A new id that can't be stored may be lost: the old one is not fenced for it.
                 return refused_join("", error)
@@ -233,11 +233,10 @@ class Joining:
 
     def _take_over(self, group: Group, member: Member, version: int, old_leader_id: str | None) -> None:
         """A static member comes back to a stable group, and only its member id changes: no rebalance."""
-        record = store_record(group, self._clock.wall_ms)
-        if not self._log_writer.write_if_fits(record):
+        if not self._result.put_if_fits(group_stored(group, self._clock.wall_ms)):
             self._rebalancing.rebalance_or_complete(group)
             return
-        self._log_writer.defer(Deferred(partial(self._taken_over, group, member, version, old_leader_id)))
+        self._result.then(Effect(partial(self._taken_over, group, member, version, old_leader_id)))
 
     def _taken_over(self, group: Group, member: Member, version: int, old_leader_id: str | None) -> None:
         """It is stored. If a rebalance has begun meanwhile, its end answers."""

@@ -9,7 +9,7 @@ from typing import Final
 from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
 from barnabas_logstore.core.coordinator.groups.offsets import Offsets
 from barnabas_logstore.core.coordinator.groups.registry import Groups
-from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter
+from barnabas_logstore.core.coordinator.runtime.shard import Result
 
 _OFFSETS_PER_STEP: Final = 500
 """Looked at in one step, or those of one group."""
@@ -22,13 +22,13 @@ class OffsetExpiry:
     def __init__(
         self,
         groups: Groups,
-        log_writer: CoordinatorLogWriter,
+        result: Result,
         offsets: Offsets,
         remove_group: Callable[[Group], None],
     ) -> None:
         """`remove_group` removes an empty group of which nothing is left."""
         self._groups = groups
-        self._log_writer = log_writer
+        self._result = result
         self._offsets = offsets
         self._remove_group = remove_group
         self._to_expire: deque[str] = deque()
@@ -53,7 +53,7 @@ class OffsetExpiry:
 
     def step(self) -> bool:
         """A piece of both; whether nothing is left to do."""
-        if self._log_writer.check():
+        if self._result.check():
             # What is to go is found the next time as well.
             self._to_expire.clear()
             self._to_clean = None

@@ -1,20 +1,20 @@
 """Offsets: commit, delete and expire them.
 
-A commit takes effect in memory at once, and is answered when the log has it (`CoordinatorLogWriter.answer`), and so is
-a fetch: no offset that a client has seen can be lost.
+A commit takes effect in memory at once, and is answered when the log has it (`Result.answer`), and so is a fetch: no
+offset that a client has seen can be lost.
 
 Source: Kafka's OffsetMetadataManager; KIP-211 for when offsets expire, KIP-496 for their deletion.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from barnabas.wire.errors import ErrorCode, Refused
+from barnabas.wire.errors import ErrorCode
 from barnabas.wire.markers import ProducerInTransaction
 from barnabas.wire.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestPartition,
 )
 from barnabas.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -26,12 +26,18 @@ from barnabas.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from barnabas.wire.primitives import STRING_BYTES_MAX
 from barnabas.wire.record_batch import Record
 from barnabas_logstore.core.coordinator.groups.config import GroupConfig
-from barnabas_logstore.core.coordinator.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState, TopicOffsets
+from barnabas_logstore.core.coordinator.groups.group import CONSUMER_PROTOCOL_TYPE, Group, GroupState
 from barnabas_logstore.core.coordinator.groups.meter import GroupMeter
-from barnabas_logstore.core.coordinator.groups.pending_offsets import PendingOffsets, TopicPartition
 from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue, offset_key_prefix, offset_record
-from barnabas_logstore.core.coordinator.groups.registry import drop_offset
-from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, batch_bytes
+from barnabas_logstore.core.coordinator.groups.store import (
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsPended,
+    PendingOffsets,
+    TopicPartition,
+    TopicValues,
+)
+from barnabas_logstore.core.coordinator.runtime.shard import BATCH_OVERHEAD_BYTES, Result, record_bytes
 from barnabas_logstore.core.coordinator.runtime.timers import Clock
 
 _GROUP_ID_NOT_FOUND_FROM: Final = 9
@@ -86,7 +92,7 @@ def check_delete(group: Group | None) -> ErrorCode:
 
 
 class Offsets:
-    """The offsets of all groups of one partition of `__consumer_offsets`. Call while `CoordinatorLogWriter.check`
+    """The offsets of all groups of one partition of `__consumer_offsets`. Call while `Result.check`
     allows to write.
     """
 
@@ -94,14 +100,14 @@ class Offsets:
         self,
         config: GroupConfig,
         pending: PendingOffsets,
-        log_writer: CoordinatorLogWriter,
+        result: Result,
         clock: Clock,
         meter: GroupMeter,
     ) -> None:
         self.pending = pending
         self._meter = meter
         self._config = config
-        self._log_writer = log_writer
+        self._result = result
         self._clock = clock
 
     # --- commit -------------------------------------------------------------------------------------------------------
@@ -110,38 +116,47 @@ class Offsets:
         """Commit what `check_commit` allows. Return the error of each partition, by topic; none if there is no error in
         any.
         """
-        retention_ms = request.retention_time_ms
-        expire_ms = -1 if retention_ms == -1 else min(max(self._clock.wall_ms + retention_ms, 0), _TIMESTAMP_MAX)
+        wall_ms, retention_ms = self._clock.wall_ms, request.retention_time_ms
+        expire_ms = -1 if retention_ms == -1 else min(max(wall_ms + retention_ms, 0), _TIMESTAMP_MAX)
+        record_bytes_max = self._result.batch_bytes_max() - BATCH_OVERHEAD_BYTES
         errors: list[list[ErrorCode]] = []
+        records: list[Record] = []
+        topics: list[TopicValues] = []
         has_failed = False
+        byte_count = 0
         for topic in request.topics:
             name = topic.name
             offsets = group.offsets.get(name)
-            if offsets is None:
-                offsets = TopicOffsets(offset_key_prefix(group.group_id, name))
-            of_topic = [self._commit(group.group_id, name, offsets, each, expire_ms) for each in topic.partitions]
-            has_failed = has_failed or any(of_topic)
-            if offsets.partitions:
-                group.offsets[name] = offsets
+            key_prefix = offset_key_prefix(group.group_id, name) if offsets is None else offsets.key_prefix
+            values: dict[int, OffsetCommitValue] = {}
+            of_topic: list[ErrorCode] = []
+            for asked in topic.partitions:
+                metadata = asked.committed_metadata or ""
+                if metadata and self._is_too_large(metadata):
+                    of_topic.append(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+                    has_failed = True
+                    continue
+                partition = asked.partition_index
+                value = OffsetCommitValue(
+                    asked.committed_offset, asked.committed_leader_epoch, metadata, wall_ms, expire_ms
+                )
+                record = offset_record(key_prefix, partition, value, wall_ms)
+                size = record_bytes(record)
+                if size > record_bytes_max:
+                    of_topic.append(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
+                    has_failed = True
+                    continue
+                of_topic.append(ErrorCode.NONE)
+                values[partition] = value
+                records.append(record)
+                byte_count += size
+            if values:
+                topics.append((name, values))
             errors.append(of_topic)
+        if records:
+            self._result.put(OffsetsCommitted(group.group_id, topics, records, byte_count))
+            self._meter.offset_commits += len(records)
         return errors if has_failed else []
-
-    def _commit(
-        self, group_id: str, topic: str, offsets: TopicOffsets, asked: OffsetCommitRequestPartition, expire_ms: int
-    ) -> ErrorCode:
-        metadata = asked.committed_metadata or ""
-        if metadata and self._is_too_large(metadata):
-            return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        wall_ms = self._clock.wall_ms
-        value = OffsetCommitValue(asked.committed_offset, asked.committed_leader_epoch, metadata, wall_ms, expire_ms)
-        record = offset_record(offsets.key_prefix, asked.partition_index, value, wall_ms)
-        if not self._log_writer.write_if_fits(record):
-            return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-        offsets.partitions[asked.partition_index] = value
-        if not self.pending.is_empty:
-            self.pending.overtake(group_id, (topic, asked.partition_index))
-        self._meter.offset_commits += 1
-        return ErrorCode.NONE
 
     def _is_too_large(self, metadata: str) -> bool:
         # Kafka counts as Java does: UTF-16 code units, of which a character beyond the basic plane takes two.
@@ -161,6 +176,7 @@ class Offsets:
         wall_ms, group_id = self._clock.wall_ms, request.group_id
         errors: list[list[ErrorCode]] = []
         records: list[Record] = []
+        byte_count = 0
         values: list[tuple[TopicPartition, OffsetCommitValue]] = []
         for topic in request.topics:
             key_prefix = offset_key_prefix(group_id, topic.name)
@@ -171,18 +187,19 @@ class Offsets:
                 of_topic.append(ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_large else ErrorCode.NONE)
                 if not is_too_large:
                     value = OffsetCommitValue(asked.committed_offset, asked.committed_leader_epoch, metadata, wall_ms)
-                    records.append(offset_record(key_prefix, asked.partition_index, value, wall_ms))
+                    record = offset_record(key_prefix, asked.partition_index, value, wall_ms)
+                    records.append(record)
+                    byte_count += record_bytes(record)
                     values.append(((topic.name, asked.partition_index), value))
             errors.append(of_topic)
         if not records:
             return errors
-        if batch_bytes(records) > self._log_writer.log.batch_bytes_max():
+        if BATCH_OVERHEAD_BYTES + byte_count > self._result.batch_bytes_max():
             return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-        first_offset = self._log_writer.append_in_transaction(records, producer)
-        if isinstance(first_offset, Refused):
-            return first_offset.error_code
-        for record_offset, (place, value) in enumerate(values, first_offset):
-            self.pending.add(producer.producer_id, group_id, place, value, record_offset)
+        pended = OffsetsPended(producer.producer_id, group_id, values, records, byte_count)
+        error = self._result.put_in_transaction(pended, producer)
+        if error:
+            return error
         self._meter.offset_commits += len(values)
         return errors
 
@@ -197,8 +214,7 @@ class Offsets:
             results = [OffsetDeleteResponsePartition(each.partition_index, error) for each in topic.partitions]
             response.topics.append(OffsetDeleteResponseTopic(topic.name, results))
             if not is_subscribed:
-                for each in topic.partitions:
-                    self._drop(group, topic.name, each.partition_index)
+                self._drop(group, topic.name, [each.partition_index for each in topic.partitions])
         return response
 
     def delete_all(self, group: Group) -> None:
@@ -215,18 +231,21 @@ class Offsets:
         partitions = dict.fromkeys(offsets.partitions if offsets is not None else ())
         pending = self.pending.places_of(group.group_id)
         partitions.update(dict.fromkeys([partition for name, partition in pending if name == topic]))
-        for partition in partitions:
-            self._drop(group, topic, partition)
+        self._drop(group, topic, partitions)
         return len(partitions)
 
-    def _drop(self, group: Group, topic: str, partition: int) -> None:
+    def _drop(self, group: Group, topic: str, partitions: Iterable[int]) -> None:
         """One tombstone is for what is committed and for what is pending."""
-        was_pending = not self.pending.is_empty and self.pending.delete(group.group_id, (topic, partition))
+        group_id, pending, wall_ms = group.group_id, self.pending, self._clock.wall_ms
         offsets = group.offsets.get(topic)
-        was_committed = offsets is not None and drop_offset(group, topic, partition)
-        if was_committed or was_pending:
-            key_prefix = offset_key_prefix(group.group_id, topic) if offsets is None else offsets.key_prefix
-            self._log_writer.write(offset_record(key_prefix, partition, None, self._clock.wall_ms))
+        known = {} if offsets is None else offsets.partitions
+        places = pending.places_of(group_id)
+        dropped = [each for each in dict.fromkeys(partitions) if each in known or (topic, each) in places]
+        if dropped:
+            key_prefix = offset_key_prefix(group_id, topic) if offsets is None else offsets.key_prefix
+            records = [offset_record(key_prefix, each, None, wall_ms) for each in dropped]
+            byte_count = sum([record_bytes(each) for each in records])
+            self._result.put(OffsetsDeleted(group_id, topic, dropped, records, byte_count))
 
     # --- expiry -------------------------------------------------------------------------------------------------------
 
@@ -240,11 +259,13 @@ class Offsets:
             if group.is_subscribed_to(topic):
                 continue
             count += len(offsets.partitions)
-            for partition, value in list(offsets.partitions.items()):
-                is_pending = self.pending.is_pending(group.group_id, (topic, partition))
-                if not is_pending and self._is_expired(value, since_ms):
-                    self._meter.offset_expirations += 1
-                    self._drop(group, topic, partition)
+            expired = [
+                partition
+                for partition, value in offsets.partitions.items()
+                if not self.pending.is_pending(group.group_id, (topic, partition)) and self._is_expired(value, since_ms)
+            ]
+            self._meter.offset_expirations += len(expired)
+            self._drop(group, topic, expired)
         return count
 
     def _is_expired(self, value: OffsetCommitValue, since_ms: int) -> bool:

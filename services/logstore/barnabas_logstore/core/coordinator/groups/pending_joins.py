@@ -13,8 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from barnabas_logstore.core.coordinator.runtime.coordinator_log import CoordinatedLog
-from barnabas_logstore.core.coordinator.runtime.timers import Deadline
+from barnabas_logstore.core.coordinator.runtime.timers import Deadline, Owner
 
 PENDING_JOINS_MAX: Final = 10_000
 PENDING_JOINS_PER_HOST_MAX: Final = 1_000
@@ -34,9 +33,9 @@ class PendingJoin(Deadline):
         member_id: str,
         client_host: str,
         on_due: Callable[[], None],
-        log: CoordinatedLog | None = None,
+        owner: Owner | None = None,
     ) -> None:
-        super().__init__(on_due, log)
+        super().__init__(on_due, owner)
         self.client_host = client_host
         self.byte_count = PENDING_JOIN_BYTES + len(group_id) + len(member_id)
 

@@ -1,6 +1,6 @@
 """The two phases of a rebalance: all members join, then the leader's assignments are stored and distributed.
 
-Results are put into the `Member` (`joined`, `synced`), and the group takes a step. `CoordinatorLogWriter` waits for
+Results are put into the `Member` (`joined`, `synced`), and the group takes a step. `Result` waits for
 what a response depends on in the log.
 
 Source: Kafka's GroupMetadataManager (classic groups), KIP-62, KIP-134, KIP-345.
@@ -19,8 +19,8 @@ from barnabas_logstore.core.coordinator.groups.member import Member
 from barnabas_logstore.core.coordinator.groups.member_bytes import MemberBytes
 from barnabas_logstore.core.coordinator.groups.meter import GroupMeter
 from barnabas_logstore.core.coordinator.groups.pending_joins import PendingJoins
-from barnabas_logstore.core.coordinator.groups.stored_groups import store_record
-from barnabas_logstore.core.coordinator.runtime.coordinator_log_writer import CoordinatorLogWriter, Deferred
+from barnabas_logstore.core.coordinator.groups.stored_groups import group_stored
+from barnabas_logstore.core.coordinator.runtime.shard import Effect, Result
 from barnabas_logstore.core.coordinator.runtime.timers import Clock, Deadline, Timers
 
 _LOOK_AGAIN_MS: Final = 1_000
@@ -33,7 +33,7 @@ class Rebalancing:
     def __init__(
         self,
         config: GroupConfig,
-        log_writer: CoordinatorLogWriter,
+        result: Result,
         deadlines: Timers,
         clock: Clock,
         meter: GroupMeter,
@@ -44,7 +44,7 @@ class Rebalancing:
         self.member_bytes = member_bytes
         self._meter = meter
         self._config = config
-        self._log_writer = log_writer
+        self._result = result
         self._deadlines = deadlines
         self._clock = clock
 
@@ -53,7 +53,7 @@ class Rebalancing:
     def begin_session(self, group: Group, member: Member) -> None:
         """A member is known from now on, by its join or from the log."""
         self.member_bytes.hold(member)
-        member.session = Deadline(partial(self._session_is_over, group, member), self._log_writer.log)
+        member.session = Deadline(partial(self._session_is_over, group, member), self._result)
         self._deadlines.set(member.session, self._clock.now_ms + member.session_timeout_ms)
 
     def lives(self, member: Member) -> None:
@@ -129,7 +129,7 @@ class Rebalancing:
 
     def _set_join_deadline(self, group: Group, delay_ms: int) -> None:
         if group.join_deadline is None:
-            group.join_deadline = Deadline(partial(self._join_phase_is_over, group), self._log_writer.log)
+            group.join_deadline = Deadline(partial(self._join_phase_is_over, group), self._result)
         self._deadlines.set(group.join_deadline, self._clock.now_ms + delay_ms)
 
     def complete_join_if_all_are_here(self, group: Group) -> None:
@@ -169,13 +169,13 @@ class Rebalancing:
             member.is_new = False
             group.pending_syncs[member.member_id] = None
         if group.sync_deadline is None:
-            group.sync_deadline = Deadline(partial(self._sync_phase_is_over, group), self._log_writer.log)
+            group.sync_deadline = Deadline(partial(self._sync_phase_is_over, group), self._result)
         self._deadlines.set(group.sync_deadline, self._clock.now_ms + group.rebalance_timeout_ms)
 
     def _store_if_possible(self, group: Group) -> None:
         """An empty generation that is not stored is not missed: an older one would time out again."""
-        if not self._log_writer.check():
-            self._log_writer.write_if_fits(store_record(group, self._clock.wall_ms))
+        if not self._result.check():
+            self._result.put_if_fits(group_stored(group, self._clock.wall_ms))
 
     # --- the sync phase -----------------------------------------------------------------------------------------------
 
@@ -206,14 +206,14 @@ class Rebalancing:
         generation_id = group.generation_id
         given = {each.member_id: bytes(each.assignment) for each in request.assignments}
         assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
-        record = store_record(group, self._clock.wall_ms, assignments)
-        error = self._log_writer.check()
-        if error or not self._log_writer.write_if_fits(record):
+        change = group_stored(group, self._clock.wall_ms, assignments)
+        error = self._result.check()
+        if error or not self._result.put_if_fits(change):
             self._fail_syncs(group, client_error(error or ErrorCode.RECORD_LIST_TOO_LARGE))
             self.rebalance_or_complete(group)
             return
         group.assigned_generation = generation_id
-        self._log_writer.defer(Deferred(partial(self._assigned, group, generation_id, assignments)))
+        self._result.then(Effect(partial(self._assigned, group, generation_id, assignments)))
 
     def _assigned(self, group: Group, generation_id: int, assignments: dict[str, bytes]) -> None:
         """It is stored. A member may have joined or left meanwhile: then it is of no use."""

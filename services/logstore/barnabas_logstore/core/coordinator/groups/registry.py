@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from barnabas_logstore.core.coordinator.groups.group import Group, Steps, TopicOffsets
-from barnabas_logstore.core.coordinator.groups.records import OffsetCommitValue, offset_key_prefix
+from barnabas_logstore.core.coordinator.groups.group import Group, Steps
 
 
 class Groups:
@@ -48,20 +47,3 @@ class Groups:
         """Return a group's step; for one that does not exist, a step later than any that a call waits for."""
         group = self._by_id.get(group_id)
         return self.steps.count if group is None else group.step
-
-
-def put_offset(group: Group, topic: str, partition: int, value: OffsetCommitValue) -> None:
-    offsets = group.offsets.get(topic)
-    if offsets is None:
-        offsets = group.offsets[topic] = TopicOffsets(offset_key_prefix(group.group_id, topic))
-    offsets.partitions[partition] = value
-
-
-def drop_offset(group: Group, topic: str, partition: int) -> bool:
-    """Return whether there was one."""
-    offsets = group.offsets.get(topic)
-    if offsets is None or offsets.partitions.pop(partition, None) is None:
-        return False
-    if not offsets.partitions:
-        del group.offsets[topic]
-    return True

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from barnabas.wire.primitives import MalformedFrame
-from barnabas.wire.record_batch import Record
-from barnabas_logstore.core.coordinator.groups.group import Group, GroupState, Steps
+from barnabas_logstore.core.coordinator.groups.group import Group, GroupState
 from barnabas_logstore.core.coordinator.groups.member import Member
 from barnabas_logstore.core.coordinator.groups.records import (
     GroupMetadataKey,
@@ -14,10 +13,12 @@ from barnabas_logstore.core.coordinator.groups.records import (
     MemberMetadata,
     group_record,
 )
+from barnabas_logstore.core.coordinator.groups.store import GroupForgotten, GroupStored
+from barnabas_logstore.core.coordinator.runtime.shard import record_bytes
 
 
-def store_record(group: Group, wall_ms: int, assignments: Mapping[str, bytes] | None = None) -> Record:
-    """Return the record of a group; `assignments` by member id, or those that its members have."""
+def group_stored(group: Group, wall_ms: int, assignments: Mapping[str, bytes] | None = None) -> GroupStored:
+    """Return the change that stores a group; `assignments` by member id, or those that its members have."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation_id,
@@ -38,27 +39,39 @@ def store_record(group: Group, wall_ms: int, assignments: Mapping[str, bytes] | 
             for member in group.members.values()
         ],
     )
-    return group_record(GroupMetadataKey(group.group_id), value, wall_ms)
+    record = group_record(GroupMetadataKey(group.group_id), value, wall_ms)
+    return GroupStored(group.group_id, value, [record], record_bytes(record))
 
 
-def tombstone(group_id: str, wall_ms: int) -> Record:
-    """The group does not exist any more."""
-    return group_record(GroupMetadataKey(group_id), None, wall_ms)
+def group_forgotten(group_id: str, wall_ms: int) -> GroupForgotten:
+    """Return the change by which a group does not exist any more."""
+    record = group_record(GroupMetadataKey(group_id), None, wall_ms)
+    return GroupForgotten(group_id, [record], record_bytes(record))
 
 
-def restored_group(group_id: str, value: GroupMetadataValue, steps: Steps) -> Group:
-    """Return a group from its newest record: stable with its members, or empty.
-
-    Raises MalformedFrame for what no coordinator writes: members without a protocol, or one of them twice.
-    """
-    group = Group(group_id, value.current_state_timestamp, steps)
-    group.generation_id = value.generation
-    group.protocol_name = value.protocol
+def check_stored(group_id: str, value: GroupMetadataValue) -> None:
+    """Raise MalformedFrame for what no coordinator writes: members without a protocol, or one of them twice."""
+    member_ids: set[str] = set()
+    instance_ids: set[str] = set()
     for stored in value.members:
         if value.protocol is None or not value.protocol_type:
             raise MalformedFrame(f"group {group_id!r} has members and no protocol")
-        if stored.member_id in group.members or stored.group_instance_id in group.static_members:
+        if stored.member_id in member_ids or stored.group_instance_id in instance_ids:
             raise MalformedFrame(f"group {group_id!r} has member {stored.member_id!r} twice")
+        member_ids.add(stored.member_id)
+        if stored.group_instance_id is not None:
+            instance_ids.add(stored.group_instance_id)
+
+
+def restore(group: Group) -> None:
+    """Make a group of which only its record is known what it was: stable with its members, or empty."""
+    value = group.stored
+    assert value is not None
+    group.state_wall_ms = value.current_state_timestamp
+    group.generation_id = value.generation
+    group.protocol_name = value.protocol
+    for stored in value.members:
+        assert value.protocol is not None
         member = Member(
             stored.member_id,
             stored.group_instance_id,
@@ -75,4 +88,3 @@ def restored_group(group_id: str, value: GroupMetadataValue, steps: Steps) -> Gr
     if group.members:
         group.state = GroupState.STABLE
     group.note_subscriptions()
-    return group

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Generic
+from typing import Final, Generic
 
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect
 from barnabas.containment import CONTAINING, Place
@@ -31,8 +31,10 @@ from barnabas.wire.primitives import MalformedFrame
 from barnabas_logstore.core.coordinator.runtime.coordinator_log import CoordinatedLog
 from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
 from barnabas_logstore.core.coordinator.runtime.listings import Listings
-from barnabas_logstore.core.coordinator.runtime.shard import Effect, Periodic, S, ShardKind, StreamAnswer
+from barnabas_logstore.core.coordinator.runtime.shard import Effect, S, ShardKind, StreamAnswer
 from barnabas_logstore.core.replica.containment import COORDINATOR_LOAD, COORDINATOR_STATE
+
+_NEVER: Final = 2**62
 
 
 class CoordinatorRuntime(Generic[S]):
@@ -40,6 +42,7 @@ class CoordinatorRuntime(Generic[S]):
         self.kind = kind
         self._decompress = decompress
         self._clock = kind.clock
+        self._listing_key = kind.listing_key
         self._may_rest = all(each.is_wanted is not None for each in kind.periodic)
         """Whether nothing is ever due without a shard."""
         self._shards: dict[int, LedShard[S]] = {}
@@ -51,7 +54,12 @@ class CoordinatorRuntime(Generic[S]):
         """Shards with something to append at the end of the turn."""
         self._has_loaded = False
         """Whether a shard was loaded since periodic work was planned last."""
-        self._answers: list[StreamAnswer] = []
+        self._periodic_ms = 0 if not self._may_rest else _NEVER
+        """When the first periodic work is due, or is planned."""
+        self._has_unplanned = len(kind.periodic) > 0
+        """Whether some of it is not due, since there was nothing to look at."""
+        self.answers: list[StreamAnswer] = []
+        """What need not wait any more; the host empties it by `take_answers`."""
         self.listings = Listings()
         self.problems: list[str] = []
         """What could not be read of a log; the host takes it for its log file."""
@@ -74,13 +82,14 @@ class CoordinatorRuntime(Generic[S]):
             for led in list(self._loading.values()):
                 self._guard(led, COORDINATOR_LOAD, partial(self._load, led))
         kind.timers.act(now_ms)
-        self._step_periodic(now_ms)
+        if now_ms >= self._periodic_ms or (self._has_unplanned and (self._has_loaded or self._written)):
+            self._step_periodic(now_ms)
         if kind.due:
             self._step_due(now_ms)
         if self._working:
             for led in list(self._working.values()):
                 self._guard(led, COORDINATOR_STATE, partial(self._step_piece, led))
-        if not kind.lists_first and self.listings.has_work:
+        if self.listings.has_work and not kind.lists_first:
             self.listings.step()
         if kind.held:
             for led in [each for each in self._shards.values() if each.shard in kind.held]:
@@ -96,21 +105,22 @@ class CoordinatorRuntime(Generic[S]):
                 led.state_in_doubt(place, error)
 
     def _step_periodic(self, now_ms: int) -> None:
-        has_news = self._has_loaded or len(self._written) > 0
+        """Begin what is due, and set when it is due again; also of what nothing was to be looked at for so far."""
         self._has_loaded = False
         for periodic in self.kind.periodic:
-            due_ms = periodic.due_ms
-            if due_ms is None:
-                if has_news or periodic.is_wanted is None:
-                    self._plan(periodic, now_ms)
-            elif now_ms >= due_ms:
+            if periodic.due_ms is not None and now_ms < periodic.due_ms:
+                continue
+            if periodic.due_ms is not None:
                 self.begin_pieces(periodic.begin, [led for led in self.shards if led.loader is None])
-                self._plan(periodic, now_ms)
+            is_wanted = periodic.is_wanted
+            is_due = is_wanted is None or any(is_wanted(led.shard) for led in self._shards.values())
+            periodic.due_ms = now_ms + periodic.interval_ms if is_due else None
+        self._note_periodic()
 
-    def _plan(self, periodic: Periodic[S], now_ms: int) -> None:
-        is_wanted = periodic.is_wanted
-        is_due = is_wanted is None or any(is_wanted(led.shard) for led in self._shards.values())
-        periodic.due_ms = now_ms + periodic.interval_ms if is_due else None
+    def _note_periodic(self) -> None:
+        due_ms = [each.due_ms for each in self.kind.periodic if each.due_ms is not None]
+        self._periodic_ms = min(due_ms, default=_NEVER)
+        self._has_unplanned = len(due_ms) < len(self.kind.periodic)
 
     def begin_pieces(self, begin: Callable[[S], None], shards: Sequence[LedShard[S]]) -> None:
         """Begin something in these shards, which go on with it in pieces once they are loaded."""
@@ -152,35 +162,29 @@ class CoordinatorRuntime(Generic[S]):
         if self._may_rest and not self._shards:
             return None
         next_ms = self.kind.timers.next_ms()
-        for periodic in self.kind.periodic:
-            due_ms = periodic.due_ms
-            if due_ms is not None and (next_ms is None or due_ms < next_ms):
-                next_ms = due_ms
+        if next_ms is None or self._periodic_ms < next_ms:
+            next_ms = self._periodic_ms
         if self.kind.due:
-            due_ms = min(self.kind.due.values())
-            return due_ms if next_ms is None else min(next_ms, due_ms)
-        return next_ms
+            next_ms = min(next_ms, *self.kind.due.values())
+        return next_ms if next_ms != _NEVER else None
 
     @property
     def has_work(self) -> bool:
         """Whether a `step` would make progress now."""
         if self.listings.has_work:
             return True
-        if not (self._loading or self._working or self._written):
+        if self._written:
+            return True  # something was put between two turns: the last marker of a transaction was answered
+        if not (self._loading or self._working):
             return False
-        return (
-            # Something was put between two turns: the last marker of a transaction was answered.
-            len(self._written) > 0
-            or any(each.loader is not None and each.loader.has_data for each in self._loading.values())
-            or any(each.loader is None and each.shard.has_piece for each in self._working.values())
+        return any(each.loader is not None and each.loader.has_data for each in self._loading.values()) or any(
+            each.loader is None and each.shard.has_piece for each in self._working.values()
         )
 
     def take_answers(self) -> list[StreamAnswer]:
         """Return the answers by stream, in order."""
-        if not self._answers:
-            return []
-        answers = self._answers[:]
-        self._answers.clear()
+        answers = self.answers[:]
+        self.answers.clear()
         return answers
 
     # --- the shards' logs ---------------------------------------------------------------------------------------------
@@ -201,7 +205,7 @@ class CoordinatorRuntime(Generic[S]):
         if before is not None:
             before.lose()
         self._working.pop(partition, None)
-        led: LedShard[S] = LedShard(partition, leader_epoch, log, self._answers, self._written)
+        led: LedShard[S] = LedShard(partition, leader_epoch, log, self.answers, self._written)
         led.open(self.kind, self._decompress)
         self._shards[partition] = self._loading[partition] = led
         if before is not None and self.kind.reopened(before.shard, led.shard):
@@ -254,6 +258,7 @@ class CoordinatorRuntime(Generic[S]):
         for periodic in self.kind.periodic:
             if periodic.is_wanted is not None:
                 periodic.due_ms = None
+        self._note_periodic()
 
     def append_marker(self, partition: int, ended: TransactionEnd) -> int | Refused:
         """Append a transaction's marker to a partition of the topic, behind what this turn has put, and replay it.
@@ -274,7 +279,7 @@ class CoordinatorRuntime(Generic[S]):
     def on_call(self, stream_id: int, call: GroupCall) -> None:
         """Process a call to one partition, or the list of what is in all of them."""
         api_key = call.api_key
-        if api_key == self.kind.listing_key:
+        if api_key == self._listing_key:
             self._list(stream_id, call)
             return
         led = self._shards.get(call.partition)
@@ -285,23 +290,19 @@ class CoordinatorRuntime(Generic[S]):
         if served is None or not 0 <= call.api_version <= served.version_max:
             self._refuse(stream_id, call.request_id, ErrorCode.INVALID_REQUEST)
         elif led.loader is None:
-            request = self._decode(stream_id, call)
-            if request is not None:
-                served.serve(stream_id, call, request)
+            try:
+                request = decode_request(api_key, call.api_version, memoryview(call.body), 0)
+            except (MalformedFrame, UnsupportedVersion):
+                self._refuse(stream_id, call.request_id, ErrorCode.INVALID_REQUEST)
+                return
+            served.serve(stream_id, call, request)
         elif served.while_loading is not None:
-            self._answers.append((stream_id, served.while_loading(call)))
+            self.answers.append((stream_id, served.while_loading(call)))
         else:
             self._refuse(stream_id, call.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
-    def _decode(self, stream_id: int, call: GroupCall) -> Request | None:
-        try:
-            return decode_request(call.api_key, call.api_version, memoryview(call.body), 0)
-        except (MalformedFrame, UnsupportedVersion):
-            self._refuse(stream_id, call.request_id, ErrorCode.INVALID_REQUEST)
-            return None
-
     def _refuse(self, stream_id: int, request_id: int, error: ErrorCode) -> None:
-        self._answers.append((stream_id, GroupAnswer(request_id, error)))
+        self.answers.append((stream_id, GroupAnswer(request_id, error)))
 
     def on_collect(self, stream_id: int, collect: GroupCollect) -> None:
         """Process a request for what a call has waited for."""
@@ -317,9 +318,12 @@ class CoordinatorRuntime(Generic[S]):
 
     def _list(self, stream_id: int, call: GroupCall) -> None:
         """List what is in all shards; while one is being loaded, no incomplete list is returned."""
-        request = self._decode(stream_id, call)
-        if request is not None:
-            self.listings.add((stream_id, call.request_id), partial(self._list_in_steps, stream_id, call, request))
+        try:
+            request = decode_request(call.api_key, call.api_version, memoryview(call.body), 0)
+        except (MalformedFrame, UnsupportedVersion):
+            self._refuse(stream_id, call.request_id, ErrorCode.INVALID_REQUEST)
+            return
+        self.listings.add((stream_id, call.request_id), partial(self._list_in_steps, stream_id, call, request))
 
     def _list_in_steps(self, stream_id: int, call: GroupCall, request: Request) -> Iterator[int]:
         listed = self.shards
@@ -333,7 +337,7 @@ class CoordinatorRuntime(Generic[S]):
             self._refuse(stream_id, call.request_id, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
             return
         behind = [] if self.kind.lists_uncommitted else [led for led in listed if led.is_behind]
-        listing = _Listing(self._answers, stream_id, GroupAnswer(call.request_id, body=body), len(behind))
+        listing = _Listing(self.answers, stream_id, GroupAnswer(call.request_id, body=body), len(behind))
         for led in behind:
             led.then(Effect(listing.committed, listing.lost))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final, Generic, TypeAlias
 
@@ -24,6 +23,7 @@ from barnabas_logstore.core.coordinator.runtime.shard import (
     S,
     ShardKind,
     StreamAnswer,
+    do_all,
     record_bytes,
 )
 
@@ -35,18 +35,6 @@ _WAITING_OVERHEAD_BYTES: Final = 200
 """An estimate of what an answer takes besides its body."""
 
 Waiting: TypeAlias = StreamAnswer | Effect
-
-
-def do_all(steps: Iterable[Callable[[], None]]) -> None:
-    """Take every step, also after one that has met an unexpected exception; then raise the first one."""
-    errors = []
-    for step in steps:
-        try:
-            step()
-        except Exception as error:
-            errors.append(error)
-    if errors:
-        raise errors[0]
 
 
 class LedShard(Result, Generic[S]):

@@ -11,7 +11,7 @@ appends, what waits for the commit, lists and containment are not its business.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect
@@ -35,6 +35,18 @@ StreamAnswer: TypeAlias = tuple[int, GroupAnswer]
 def record_bytes(record: Record) -> int:
     """Return an upper bound of what a record takes of a batch."""
     return RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
+
+
+def do_all(steps: Iterable[Callable[[], None]]) -> None:
+    """Take every step, also after one that has met an unexpected exception; then raise the first one."""
+    errors = []
+    for step in steps:
+        try:
+            step()
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 class Change:
@@ -82,6 +94,13 @@ class Result(ABC):
     @abstractmethod
     def put(self, change: Change) -> None:
         """Write a change with the turn's batch, and replay it now: calls behind it see what it says."""
+
+    def put_if_fits(self, change: Change) -> bool:
+        """Put a change of one record. Return False, and put nothing, if that is too large for one batch."""
+        if BATCH_OVERHEAD_BYTES + change.byte_count > self.batch_bytes_max():
+            return False
+        self.put(change)
+        return True
 
     @abstractmethod
     def put_in_transaction(self, change: Change, producer: ProducerInTransaction) -> ErrorCode:
@@ -216,7 +235,7 @@ class ShardKind(ABC, Generic[S]):
         self.periodic: list[Periodic[S]] = []
         self.due: dict[S, int] = {}
         """Shards with something to do at a time of their own; `step_due` does it once."""
-        self.held: dict[S, None] = {}
+        self.held: dict[Shard, None] = {}
         """Shards with answers that are held back."""
 
     @property

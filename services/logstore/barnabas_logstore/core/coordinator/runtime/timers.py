@@ -5,10 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from barnabas.containment import CONTAINING
-from barnabas_logstore.core.coordinator.runtime.coordinator_log import CoordinatedLog
+from barnabas.containment import CONTAINING, Place
 from barnabas_logstore.core.replica.containment import COORDINATOR_STATE
 
 _NONE: Final = -1
@@ -25,15 +24,21 @@ class Clock:
     """The wall clock, for records."""
 
 
+class Owner(Protocol):
+    """Of a deadline: what is in doubt if its action fails."""
+
+    def state_in_doubt(self, place: Place, error: Exception) -> None: ...
+
+
 class Deadline:
     """Runs its action at its time, unless it is moved or cancelled before."""
 
-    __slots__ = ("at_ms", "log", "on_due", "planned_ms")
+    __slots__ = ("at_ms", "on_due", "owner", "planned_ms")
 
-    def __init__(self, on_due: Callable[[], None], log: CoordinatedLog | None = None) -> None:
-        """`log`: what is in doubt if `on_due` fails; None: all that this process does."""
+    def __init__(self, on_due: Callable[[], None], owner: Owner | None = None) -> None:
+        """`owner`: None, if all that this process does is in doubt."""
         self.on_due = on_due
-        self.log = log
+        self.owner = owner
         self.at_ms = _NONE
         self.planned_ms = _NONE
         """When the heap will check it, never later than `at_ms`."""
@@ -75,9 +80,10 @@ class Timers:
             self._shrink()
 
     def end(self, deadline: Deadline | None) -> None:
-        """As `cancel`, for good: its action is let go, though the heap may keep an entry until its old time."""
+        """As `cancel`, for good: its action and owner are let go, though the heap may keep it until its old time."""
         if deadline is not None:
             deadline.on_due = _nothing
+            deadline.owner = None
             self.cancel(deadline)
 
     def next_ms(self) -> int | None:
@@ -100,10 +106,10 @@ class Timers:
                 try:
                     deadline.on_due()
                 except Exception as error:
-                    if deadline.log is None:
+                    if deadline.owner is None:
                         raise
                     with CONTAINING:
-                        deadline.log.state_in_doubt(COORDINATOR_STATE, error)
+                        deadline.owner.state_in_doubt(COORDINATOR_STATE, error)
 
     def _plan(self, deadline: Deadline) -> None:
         deadline.planned_ms = deadline.at_ms

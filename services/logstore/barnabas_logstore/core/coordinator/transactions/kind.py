@@ -10,14 +10,15 @@ from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages import Request, Response
 from barnabas.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from barnabas.wire.record_batch import BatchHeader, Record
-from barnabas_logstore.core.coordinator.runtime.shard import Change, Periodic, Result, ShardKind, Store
+from barnabas_logstore.core.coordinator.runtime.shard import FROM_LOG, Change, Periodic, Result, ShardKind, Store
 from barnabas_logstore.core.coordinator.transactions.calls import TransactionCalls
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.coordinator.transactions.listing import list_matching
 from barnabas_logstore.core.coordinator.transactions.meter import TransactionMeter
 from barnabas_logstore.core.coordinator.transactions.producer_ids import ProducerIds
+from barnabas_logstore.core.coordinator.transactions.records import read_record
 from barnabas_logstore.core.coordinator.transactions.shard import CoordinatorParts, MarkerSender, TransactionShard
-from barnabas_logstore.core.coordinator.transactions.store import TransactionStore, decode_change
+from barnabas_logstore.core.coordinator.transactions.store import IdForgotten, TransactionPut, TransactionStore
 
 
 class TransactionKind(ShardKind[TransactionShard]):
@@ -51,7 +52,13 @@ class TransactionKind(ShardKind[TransactionShard]):
         return shard
 
     def decode(self, header: BatchHeader, record: Record) -> Change | None:
-        return decode_change(header, record)
+        entry = None if header.is_control else read_record(record.key, record.value)
+        if entry is None:
+            return None
+        transactional_id, transaction = entry
+        if transaction is None:
+            return IdForgotten(transactional_id, FROM_LOG, 0)
+        return TransactionPut(transaction, FROM_LOG, 0)
 
     def new_list(self) -> Response:
         return ListTransactionsResponse()

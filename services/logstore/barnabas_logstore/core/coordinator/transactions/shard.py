@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 from barnabas.cluster.features import NEW_CLUSTER_LEVELS, TRANSACTION_VERSION
 from barnabas.cluster.image import ClusterImage
 from barnabas.wire.errors import ErrorCode
-from barnabas_logstore.core.coordinator.runtime.shard import BATCH_OVERHEAD_BYTES, Effect, Result, Shard
+from barnabas_logstore.core.coordinator.runtime.shard import Effect, Result, Shard
 from barnabas_logstore.core.coordinator.runtime.timers import Clock
 from barnabas_logstore.core.coordinator.transactions.config import TransactionConfig
 from barnabas_logstore.core.coordinator.transactions.meter import TransactionMeter
@@ -114,10 +114,8 @@ class TransactionShard(Shard):
 
     def put(self, transaction: Transaction) -> ErrorCode:
         """Put what `check` allows; from now on it counts. UNKNOWN_SERVER_ERROR: its record is too large."""
-        change = put_of(transaction)
-        if BATCH_OVERHEAD_BYTES + change.byte_count > self.result.batch_bytes_max():
+        if not self.result.put_if_fits(put_of(transaction)):
             return ErrorCode.UNKNOWN_SERVER_ERROR
-        self.result.put(change)
         self.meter.count_change(transaction)
         self._follow(transaction)
         return ErrorCode.NONE

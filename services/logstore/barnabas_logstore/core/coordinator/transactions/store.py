@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from barnabas.wire.record_batch import BatchHeader, Record
-from barnabas_logstore.core.coordinator.runtime.shard import FROM_LOG, Change, Store, record_bytes
-from barnabas_logstore.core.coordinator.transactions.records import read_record, tombstone, transaction_record
+from barnabas.wire.record_batch import Record
+from barnabas_logstore.core.coordinator.runtime.shard import Change, Store, record_bytes
+from barnabas_logstore.core.coordinator.transactions.records import tombstone, transaction_record
 from barnabas_logstore.core.coordinator.transactions.transaction import NO_PRODUCER_EPOCH, Transaction
 
 
@@ -40,17 +40,6 @@ def forgotten(transactional_id: str, wall_ms: int) -> IdForgotten:
     """Return the change with its record."""
     record = tombstone(transactional_id, wall_ms)
     return IdForgotten(transactional_id, [record], record_bytes(record))
-
-
-def decode_change(header: BatchHeader, record: Record) -> Change | None:
-    """See `ShardKind.decode`."""
-    entry = None if header.is_control else read_record(record.key, record.value)
-    if entry is None:
-        return None
-    transactional_id, transaction = entry
-    if transaction is None:
-        return IdForgotten(transactional_id, FROM_LOG, 0)
-    return TransactionPut(transaction, FROM_LOG, 0)
 
 
 class TransactionStore(Store):
