@@ -223,7 +223,6 @@ BY_LUCK = (
     lets_loaded_members_live_for_ever,
     keeps_the_sessions_of_who_is_gone,
     loses_offsets_when_a_group_is_read,
-    lets_anybody_commit,
     gives_every_generation_one_number,
     waits_for_ever_for_who_does_not_sync,
     goes_on_without_who_has_left,
@@ -232,6 +231,7 @@ BY_HAND = (
     (tells_what_a_new_leader_has_found_uncommitted, a_new_leader_has_offsets_that_were_not_committed),
     (takes_every_word_of_the_leader, the_leader_assigns_twice),
     (tells_a_share_as_it_was_when_it_was_asked_for, a_member_is_dropped_while_it_waits_for_the_log),
+    (lets_anybody_commit, a_static_member_misses_a_generation),
     (lets_members_of_older_generations_commit, a_static_member_misses_a_generation),
 )
 

@@ -15,6 +15,7 @@ from tests.sim.drains import DrainStep
 from tests.sim.exceptions.account import Ended
 from tests.sim.exceptions.exceptions import ExceptionRun, Exceptions
 from tests.sim.faults import Fault, Faults
+from tests.sim.replayed_states import check_replayed_states
 from tests.sim.scheduler import MS, SECOND, Scheduler, StepsUsedUp
 from tests.sim.shapes import AtMost, Profile, random_fault_interval_us, random_faults, random_seconds, random_shape
 from tests.sim.story import Failure, short_story
@@ -62,6 +63,8 @@ class Outcome:
     commits: int
     transactions: int
     """Completed by their coordinators."""
+    replayed_shards: int
+    """Shards of coordinators whose logs were replayed at the end, and compared with what they have stored."""
     reported: str
     shape: str
     hits: Counter[Fault]
@@ -138,6 +141,7 @@ def simulate(seed: int, options: Options | None = None) -> Outcome:
         rebalances=grouped.rebalances,
         commits=grouped.commits,
         transactions=transacted.completed,
+        replayed_shards=cluster.replayed_shards,
         reported=f"{counts}, {grouped}; {transacted}; {cleaned} logs cleaned; {cluster.network}",
         shape=str(shape),
         hits=faults.hits,
@@ -164,6 +168,7 @@ def _play(
         if thrown is not None:
             thrown.end()
         cluster.settle(faults)
+        cluster.replayed_shards = check_replayed_states(cluster)
         if thrown is not None:
             thrown.account.check_that_all_are_reported()
     except StepsUsedUp:

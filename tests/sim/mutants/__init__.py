@@ -17,6 +17,7 @@ from tests.sim.mutants.purgatory import PURGATORY
 from tests.sim.mutants.replication import REPLICATION
 from tests.sim.mutants.rivals import RIVALS
 from tests.sim.mutants.storage import STORAGE
+from tests.sim.mutants.stored import STORED
 from tests.sim.mutants.takeover import TAKEOVER
 from tests.sim.mutants.transactions import TRANSACTIONS
 from tests.sim.mutants.turns import TURNS
@@ -34,6 +35,7 @@ AREAS = (
     TURNS,
     DRAINS,
     GROUPS,
+    STORED,
     TRANSACTIONS,
     EPOCHS,
     MARKERS,

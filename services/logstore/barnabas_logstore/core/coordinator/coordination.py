@@ -8,7 +8,7 @@ thousand joins. A turn without any of its work costs almost nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from barnabas.channel.messages import (
     CoordinateRequest,
@@ -18,7 +18,7 @@ from barnabas.channel.messages import (
     GroupCollect,
     WatchedGroup,
 )
-from barnabas.cluster.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from barnabas.cluster.internal_topics import OFFSETS_TOPIC
 from barnabas.containment import CONTAINING
 from barnabas.metrics.family import Sample
 from barnabas.metrics.group_families import (
@@ -90,13 +90,12 @@ class Coordination:
         watches: Watches,
         outbox: Outbox,
     ) -> None:
+        self.runtimes: Final[tuple[CoordinatorRuntime[Any], ...]] = (groups, transactions.runtime)
+        """In the order of their steps; read only."""
         self._groups = groups
         self._group_kind = kind
         self._transactions = transactions
-        coordinators: dict[str, Coordinator] = {
-            OFFSETS_TOPIC: groups,
-            TRANSACTION_STATE_TOPIC: transactions.runtime,
-        }
+        coordinators: dict[str, Coordinator] = {each.kind.topic: each for each in self.runtimes}
         self._led = Leadership(replicas, appends, watches.coordinated, outbox, coordinators)
         self._markers = TransactionMarkers(replicas, appends, watches, groups)
         self._inbox = inbox
@@ -219,9 +218,9 @@ class Coordination:
     def _end_step(self) -> None:
         self._groups.step(self._now_ms)
         self._transactions.step(self._now_ms)
-        for listings in (self._groups.listings, self._transactions.runtime.listings):
-            if listings.faults:
-                self._contain_listings(listings)
+        for runtime in self.runtimes:
+            if runtime.listings.faults:
+                self._contain_listings(runtime.listings)
         self._led.begin_reads()
         next_pause_ms = self._led.next_pause_ms()
         deadlines_ms = (self._groups.next_deadline_ms(), self._transactions.next_deadline_ms(), next_pause_ms)
