@@ -40,7 +40,6 @@ SMALL_CORE_FILES = {
     "services/gateway/barnabas_gateway/core/model/topic_names.py": "one rule, for all handlers",
     "services/logstore/barnabas_logstore/core/administration/replica_moves.py": "an index: a module for each request",
     "services/logstore/barnabas_logstore/core/administration/work.py": "what the modules of that index share",
-    "services/logstore/barnabas_logstore/core/coordinator/clock.py": "the time of a turn",
     "services/logstore/barnabas_logstore/core/coordinator/transactions/config.py": "plain values",
     "services/logstore/barnabas_logstore/core/coordinator/groups/config.py": "configuration",
     "services/logstore/barnabas_logstore/core/coordinator/groups/meter.py": "counters",

@@ -36,8 +36,7 @@ TICK_MS, or while `ticks.is_at_rest` every REST_TICK_MS. The host guarantees:
 - Nothing said needs anything but the effects reported before it: a message may be sent at once.
 
 To stop cleanly: `stopping.begin()`, turns until `is_idle`, the effects of `stopping.take_closing_flushes()` reported,
-`stopping.shut_down()`.
-When `all_directories_offline`, stop uncleanly: nothing can be served any more.
+`stopping.shut_down()`. When `all_directories_offline`, stop uncleanly: nothing can be served any more.
 """
 
 from __future__ import annotations
@@ -66,8 +65,6 @@ from barnabas_logstore.core.control.control_inbox import ControlInbox
 from barnabas_logstore.core.coordinator.coordination import Coordination
 from barnabas_logstore.core.coordinator.groups.joining import MakeMemberId
 from barnabas_logstore.core.coordinator.groups.kind import GroupKind
-from barnabas_logstore.core.coordinator.groups.shard import GroupShard
-from barnabas_logstore.core.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from barnabas_logstore.core.coordinator.runtime.inbox import CoordinateInbox
 from barnabas_logstore.core.coordinator.transaction_coordination import TransactionCoordination
 from barnabas_logstore.core.data.appends import Appends
@@ -210,17 +207,15 @@ class LogstoreCore:
         call_credits = CreditPool(config.queued_requests_max, config.queued_request_bytes_max)
         inbox = CoordinateInbox(handshake, call_credits, self._outbox.times)
         self.transactions = TransactionCoordination(config.transactions, codecs.decompress, self._replicas, inbox)
-        group_kind = GroupKind(config.groups, make_member_id)
-        group_runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(group_kind, codecs.decompress)
         self._coordination = Coordination(
             self._replicas,
             inbox,
-            group_runtime,
-            group_kind,
+            GroupKind(config.groups, make_member_id),
             self.transactions,
             self._appends,
             self._watches,
             self._outbox,
+            codecs.decompress,
         )
         self._watch_inbox = WatchInbox(handshake, self._outbox, self._watches, self._coordination.group_watches)
         commands = ControlCommands(

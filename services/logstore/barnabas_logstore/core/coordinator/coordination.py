@@ -29,6 +29,7 @@ from barnabas.metrics.group_families import (
     OFFSET_EXPIRATIONS,
     REBALANCES,
 )
+from barnabas.ports.compression import Decompress
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.coordinator.groups.kind import GroupKind
@@ -83,18 +84,22 @@ class Coordination:
         self,
         replicas: Replicas,
         inbox: CoordinateInbox,
-        groups: CoordinatorRuntime[GroupShard],
         kind: GroupKind,
         transactions: TransactionCoordination,
         appends: Appends,
         watches: Watches,
         outbox: Outbox,
+        decompress: Decompress,
     ) -> None:
+        groups: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(kind, decompress)
         self.runtimes: Final[tuple[CoordinatorRuntime[Any], ...]] = (groups, transactions.runtime)
         """In the order of their steps; read only."""
         self._groups = groups
         self._group_kind = kind
-        self._transactions = transactions
+        self._transactions = transactions.runtime
+        self._transaction_coordination = transactions
+        self._peers = transactions.peers
+        self._marker_sender = transactions.sender
         coordinators: dict[str, Coordinator] = {each.kind.topic: each for each in self.runtimes}
         self._led = Leadership(replicas, appends, watches.coordinated, outbox, coordinators)
         self._markers = TransactionMarkers(replicas, appends, watches, groups)
@@ -134,9 +139,10 @@ class Coordination:
         groups, transactions = self._groups, self._transactions
         groups.begin_turn(now_ms, wall_ms)
         transactions.begin_turn(now_ms, wall_ms)
+        self._peers.step(now_ms)
         self._led.resume(now_ms)
         self._led.follow(now_ms, wall_ms)
-        if not (groups.has_work or transactions.has_work):
+        if not self._have_coordinators_work:
             self._led.deliver(now_ms)
         if self._deleted_topics:
             self._delete_offsets_of(list(self._deleted_topics))
@@ -176,7 +182,7 @@ class Coordination:
         the log again.
         """
         of_transactions = request.api_key in TRANSACTION_KEYS
-        led = (self._transactions.runtime if of_transactions else self._groups).find(request.partition)
+        led = (self._transactions if of_transactions else self._groups).find(request.partition)
         is_query = isinstance(request, GroupCall) and request.api_key in QUERY_KEYS
         fields: dict[str, str | int] = {"stream_id": stream_id, "request_id": request.request_id}
         fields |= {"api_key": request.api_key, "api_version": request.api_version, "partition": request.partition}
@@ -202,7 +208,7 @@ class Coordination:
         if not (self._led.has_changes or self._inbox.own_answers):
             return
         self._led.follow(self._now_ms, self._wall_ms)
-        self._transactions.take_own_answers(self._now_ms)
+        self._peers.step(self._now_ms)
         self._end_step()
         if self._may_write_markers:
             call = self._inbox.take_own_call()
@@ -217,20 +223,32 @@ class Coordination:
 
     def _end_step(self) -> None:
         self._groups.step(self._now_ms)
+        self._marker_sender.step(self._now_ms)
         self._transactions.step(self._now_ms)
         for runtime in self.runtimes:
             if runtime.listings.faults:
                 self._contain_listings(runtime.listings)
         self._led.begin_reads()
         next_pause_ms = self._led.next_pause_ms()
-        deadlines_ms = (self._groups.next_deadline_ms(), self._transactions.next_deadline_ms(), next_pause_ms)
-        self._deadline_ms = min((each for each in deadlines_ms if each is not None), default=None)
+        deadlines_ms = (
+            self._groups.next_deadline_ms(),
+            self._transactions.next_deadline_ms(),
+            self._marker_sender.retry_ms,
+            self._peers.next_deadline_ms(),
+            next_pause_ms,
+        )
+        self._deadline_ms = min([each for each in deadlines_ms if each is not None], default=None)
 
     @property
     def has_work(self) -> bool:
         """Whether anything is left that the last step did not process."""
         has_arrived = len(self._inbox) > 0 or self._led.has_arrived or self._markers.has_work
-        return has_arrived or self._groups.has_work or self._transactions.has_work
+        return has_arrived or self._have_coordinators_work
+
+    @property
+    def _have_coordinators_work(self) -> bool:
+        has_markers = self._marker_sender.has_work or self._peers.has_work
+        return self._groups.has_work or has_markers or self._transactions.has_work
 
     @property
     def next_deadline_ms(self) -> int | None:
@@ -255,7 +273,7 @@ class Coordination:
         """Return the messages by stream id, one each."""
         if self._markers.is_awaited:
             self._settle_markers()
-        groups, transactions = self._groups, self._transactions.runtime
+        groups, transactions = self._groups, self._transactions
         if groups.answers:
             self._inbox.answer(groups.take_answers())
         if transactions.answers:
@@ -263,7 +281,7 @@ class Coordination:
         return self._inbox.take_responses()
 
     def take_problems(self) -> Sequence[str]:
-        groups, transactions = self._groups, self._transactions
+        groups, transactions = self._groups, self._transaction_coordination
         if not (self._led.problems or groups.problems or transactions.has_problems):
             return ()
         problems = [*self._led.problems, *groups.problems, *transactions.take_problems()]
@@ -280,7 +298,7 @@ class Coordination:
     @property
     def transaction_partitions(self) -> list[LedShard[TransactionShard]]:
         """Those of the coordinator of transactions; read only."""
-        return self._transactions.partitions
+        return self._transactions.shards
 
     @property
     def unreadable_partitions(self) -> list[Partition]:
@@ -295,7 +313,7 @@ class Coordination:
         yield Sample(OFFSET_EXPIRATIONS, (), meter.offset_expirations)
         yield Sample(REBALANCES, (), meter.rebalances)
         yield Sample(GROUP_CALLS_WAITING, (), len(self._inbox))
-        yield from self._transactions.samples()
+        yield from self._transaction_coordination.samples()
 
     def _state_of(self, watched: WatchedGroup) -> tuple[int, int]:
         if self._led.epoch_of(OFFSETS_TOPIC, watched.topic_id, watched.partition) < 0:

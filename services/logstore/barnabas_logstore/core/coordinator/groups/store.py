@@ -245,7 +245,7 @@ class GroupStore(Store):
             group = groups.get_or_add(change.group_id, self._clock.wall_ms)
             group.stored = change.value
             if offset != NOT_WRITTEN:
-                # Nobody waits for a step of it yet; live, its step is what its members do.
+                # No call waits for a step of it yet; live, its step is what its members do.
                 group.step = groups.steps.count
         elif isinstance(change, GroupForgotten):
             self._forget(change.group_id)

@@ -136,6 +136,12 @@ class LedShard(Result, Generic[S]):
         self._bytes += change.byte_count
         self.shard.store.replay(change, NOT_WRITTEN)
 
+    def put_if_fits(self, change: Change) -> bool:
+        if BATCH_OVERHEAD_BYTES + change.byte_count > self.log.batch_bytes_max():
+            return False
+        self.put(change)
+        return True
+
     def put_in_transaction(self, change: Change, producer: ProducerInTransaction) -> ErrorCode:
         if not self.flush():
             return ErrorCode.NOT_LEADER_OR_FOLLOWER

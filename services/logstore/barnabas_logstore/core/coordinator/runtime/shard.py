@@ -95,12 +95,9 @@ class Result(ABC):
     def put(self, change: Change) -> None:
         """Write a change with the turn's batch, and replay it now: calls behind it see what it says."""
 
+    @abstractmethod
     def put_if_fits(self, change: Change) -> bool:
         """Put a change of one record. Return False, and put nothing, if that is too large for one batch."""
-        if BATCH_OVERHEAD_BYTES + change.byte_count > self.batch_bytes_max():
-            return False
-        self.put(change)
-        return True
 
     @abstractmethod
     def put_in_transaction(self, change: Change, producer: ProducerInTransaction) -> ErrorCode:
