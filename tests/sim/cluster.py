@@ -51,8 +51,6 @@ class Cluster:
         self.promises = Promises(self.history)
         self.invariants = Invariants(self.promises)
         self.transitions = Transitions()
-        self.replayed_shards = 0
-        """See `replayed_states`."""
         self.etcd = EtcdNode(scheduler, network)
         self.controllers = [
             ControllerNode(f"controller-{each}", scheduler, network) for each in range(shape.controllers)

@@ -137,7 +137,7 @@ def test_what_is_raised_as_expiry_begins_costs_a_coordinator_the_state_of_one_pa
     )
     exceptions = Exceptions(tuple(map(Place.parse, places_of_expiry)))
     # In one of the two a topic is deleted in time, by plain modules and by the binary in different ones.
-    outcomes = [simulate(seed, replace(ROUNDS[0], seconds=8, exceptions=exceptions)) for seed in (3, 6)]
+    outcomes = [simulate(seed, replace(ROUNDS[0], seconds=8, exceptions=exceptions)) for seed in (2, 4)]
     assert not any(outcome.failure for outcome in outcomes), [str(outcome) for outcome in outcomes]
     thrown = [each for outcome in outcomes for each in outcome.thrown]
     assert {str(each.place) for each in thrown} == set(places_of_expiry)
