@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from barnabas.containment import Uncontained
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.coordinator.groups.offset_expiry import OffsetExpiry
 from barnabas_logstore.core.coordinator.groups.rebalancing import Rebalancing
@@ -63,6 +64,43 @@ def test_a_call_that_may_have_changed_a_group_has_its_partition_read_again(
     assert host.committed() in (42, 43), "what was acknowledged is there, and nothing else"
     assert commit(host, 45) == ErrorCode.NONE
     assert offline(host) == []
+
+
+@pytest.mark.parametrize("is_behind", [False, True], ids=["before", "behind"])
+def test_a_state_that_could_not_be_let_go_of_at_once_serves_nothing(
+    host: GroupHost, monkeypatch: pytest.MonkeyPatch, is_behind: bool
+) -> None:
+    """Seed 586 with exceptions: a partition was read half-way, and half of its members were served as all of them."""
+    on_lost = CoordinatorRuntime.on_lost
+    met: list[Fault] = []
+
+    def once(coordinator: CoordinatorRuntime[Any], partition: int, leader_epoch: int, now_ms: int) -> None:
+        if is_behind or met:
+            on_lost(coordinator, partition, leader_epoch, now_ms)
+        if not met:
+            met.append(Fault("planted"))
+            raise met[0]
+
+    commit(host, 42)
+    with monkeypatch.context() as planted:
+        planted.setattr(CoordinatorRuntime, "on_call", raises)
+        planted.setattr(CoordinatorRuntime, "on_lost", once)
+        host.commit(43)
+        host.settle()
+    assert len(met) == 1
+    assert host.core.contained.counts[COORDINATOR_STATE] == 1
+    assert commit(host, 44) == ErrorCode.NOT_COORDINATOR
+    host.later(PAUSE_MS_MIN)
+    assert host.committed() == 42
+
+
+def test_a_state_that_is_never_let_go_of_ends_the_process(host: GroupHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(host, 42)
+    monkeypatch.setattr(CoordinatorRuntime, "on_call", raises)
+    monkeypatch.setattr(CoordinatorRuntime, "on_lost", raises)
+    host.commit(43)
+    with pytest.raises(Uncontained):
+        host.settle()
 
 
 def test_a_pause_that_is_over_is_nothing_to_wait_for_once_its_log_is_offline(
