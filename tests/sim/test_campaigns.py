@@ -46,6 +46,7 @@ def outcome_of(
         drains=Counter(drains),
         reached=reached,
         thrown=[],
+        replayed_shards=4,
         failure=failure,
         remembered=[],
     )

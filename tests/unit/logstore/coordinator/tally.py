@@ -93,8 +93,9 @@ class TallyShard(Shard):
             ApiKey.DESCRIBE_GROUPS: Serve(self._read, ApiKey.DESCRIBE_GROUPS.version_max),
         }
 
-    def loaded(self) -> None:
+    def loaded(self) -> Iterator[None]:
         self.is_at_rest = not self.counts
+        yield
 
     def stop(self) -> None:
         self._timers.end(self._resting)

@@ -25,6 +25,7 @@ from barnabas_logstore.core.coordinator import runtime as package
 from barnabas_logstore.core.coordinator.runtime.coordinator_runtime import CoordinatorRuntime
 from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
 from barnabas_logstore.core.replica.containment import COORDINATOR_LOAD, COORDINATOR_STATE
+from tests.compiled import interpreted_only
 from tests.unit.logstore.coordinator.support import FakeLog
 from tests.unit.logstore.coordinator.tally import (
     DROP_MS,
@@ -35,6 +36,8 @@ from tests.unit.logstore.coordinator.tally import (
     TallyShard,
     TallyStore,
 )
+
+pytestmark = interpreted_only("has shards of its own, which can't derive from compiled classes")
 
 PARTITION = 2
 STREAM = 1

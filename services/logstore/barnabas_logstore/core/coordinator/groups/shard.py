@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -55,17 +56,20 @@ class GroupShard(Shard):
 
     # --- loading, and the end -----------------------------------------------------------------------------------------
 
-    def loaded(self) -> None:
+    def loaded(self) -> Iterator[None]:
         """Every member's session begins now."""
-        for group in self.groups:
+        groups = list(self.groups)
+        for group in groups:
             if group.stored is not None:
                 restore(group)
-        for group in list(self.groups):
+            yield
+        for group in groups:
             for member in group.members.values():
                 self._rebalancing.begin_session(group, member)
             if len(group.members) > self._group_size_max:
                 # The limit may have been lowered; members may still commit what they have read.
                 self._rebalancing.prepare(group)
+            yield
 
     def stop(self) -> None:
         stops = [partial(self._rebalancing.stop, group) for group in self.groups]

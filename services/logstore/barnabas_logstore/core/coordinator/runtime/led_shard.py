@@ -85,7 +85,7 @@ class LedShard(Result, Generic[S]):
         """Begin to load a shard of that kind; nothing of its log has been read yet."""
         store = kind.new_store()
         self.shard = kind.open(self.partition, self.leader_epoch, store, self)
-        self.loader = LogLoader(kind.decode, store, decompress, self.log.end_offset())
+        self.loader = LogLoader(kind.decode, store, decompress, self.log.end_offset(), self.shard.loaded)
 
     def load(self) -> bool:
         """Process a piece of the log, or request more of it. Return whether it has been read completely."""
@@ -95,7 +95,6 @@ class LedShard(Result, Generic[S]):
             return False
         self.loader = None
         self.unreadable_records = loader.unreadable_records
-        self.shard.loaded()
         return True
 
     def lose(self) -> None:

@@ -30,14 +30,17 @@ class LogLoader:
         store: Store,
         decompress: Decompress,
         end_offset: int,
+        loaded: Callable[[], Iterator[None]],
     ) -> None:
-        """`decode` is `ShardKind.decode`."""
+        """`decode` is `ShardKind.decode`, `loaded` is `Shard.loaded`."""
         self._decode = decode
         self._store = store
         self._decompress = decompress
         self._end_offset = end_offset
+        self._loaded: Callable[[], Iterator[None]] | None = loaded
+        """What follows the last record, unless it has begun."""
         self._records: Iterator[None] | None = None
-        """The unprocessed rest of the data that has been read."""
+        """The unprocessed rest of the data that has been read, or of what follows it."""
         self.is_reading = False
         """Whether more of the log has been requested."""
         self.next_offset = 0
@@ -53,8 +56,12 @@ class LogLoader:
         return self._records is not None
 
     def advance(self, log: CoordinatedLog, leader_epoch: int) -> bool:
-        """Process a piece of the log, or request more of it. Return whether it has been read completely."""
+        """Process a piece of the log, or of what follows it, or request more of it. Return whether all is done."""
         self.step()
+        if self.is_done and self._loaded is not None:
+            self._records = self._loaded()
+            self._loaded = None
+            self.step()
         if self.is_done:
             return True
         if not self.has_data and not self.is_reading:

@@ -168,8 +168,10 @@ class Shard(ABC):
         """How each call to it is served, once it is loaded."""
 
     @abstractmethod
-    def loaded(self) -> None:
-        """The log has been read: begin sessions, go on with what is decided. Calls are served from now on."""
+    def loaded(self) -> Iterator[None]:
+        """The log has been read: begin sessions, go on with what is decided, yielding after each piece. Calls are
+        served once it ends.
+        """
 
     @abstractmethod
     def stop(self) -> None:

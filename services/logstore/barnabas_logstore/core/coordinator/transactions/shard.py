@@ -79,10 +79,11 @@ class TransactionShard(Shard):
 
     # --- loading, and the end -----------------------------------------------------------------------------------------
 
-    def loaded(self) -> None:
-        """Go on with the markers of what is decided."""
+    def loaded(self) -> Iterator[None]:
+        """Go on with the markers of what is decided; in one piece, since their answers may come from then on."""
         for transaction in self.transactions.values():
             self._follow(transaction)
+        yield
 
     def stop(self) -> None:
         """What is decided is ended by the next coordinator."""
