@@ -38,7 +38,7 @@ def moves_of(cluster: Cluster) -> PartitionMoves:
 
 
 def move(cluster: Cluster, number: int, replicas: list[int], topic: str = "events") -> None:
-    """Have the controller begin a move, which does not end by itself here: the new replica never catches up."""
+    """Have the controller begin a move. It never ends, since the new replica does not catch up."""
     cluster.controllers[0].request(AlterReassignmentsRequest([Reassignment(topic, number, replicas)], 10_000))
     cluster.settle()
     assert state(cluster, number, topic).adding_replicas

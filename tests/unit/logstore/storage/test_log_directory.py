@@ -172,10 +172,10 @@ def test_one_error_takes_every_partition_of_the_directory_offline(disk: DiskMode
 
 def test_the_page_cache_survives_a_process_but_not_a_boot(disk: DiskModel) -> None:
     first = opened(disk, kernel_boot_id="boot-1")
-    assert not first.boot.page_cache_survived
+    assert first.boot.may_lack_records
     trusted(disk, first)
-    assert opened(disk, kernel_boot_id="boot-1").boot.page_cache_survived
-    assert not opened(disk, kernel_boot_id="boot-2").boot.page_cache_survived
+    assert not opened(disk, kernel_boot_id="boot-1").boot.may_lack_records
+    assert opened(disk, kernel_boot_id="boot-2").boot.may_lack_records
 
 
 def trusted(disk: DiskModel, directory: LogDirectory) -> None:

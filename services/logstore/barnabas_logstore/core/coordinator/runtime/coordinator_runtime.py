@@ -31,7 +31,7 @@ from barnabas.wire.primitives import MalformedFrame
 from barnabas_logstore.core.coordinator.runtime.coordinator_log import CoordinatedLog
 from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
 from barnabas_logstore.core.coordinator.runtime.listings import Listings
-from barnabas_logstore.core.coordinator.runtime.shard import Effect, S, ShardKind, StreamAnswer
+from barnabas_logstore.core.coordinator.runtime.shard import Effect, S, ShardKind, StreamAnswer, do_all
 from barnabas_logstore.core.replica.containment import COORDINATOR_LOAD, COORDINATOR_STATE
 
 _NEVER: Final = 2**62
@@ -249,12 +249,12 @@ class CoordinatorRuntime(Generic[S]):
             del self._shards[partition]
             self._loading.pop(partition, None)
             self._working.pop(partition, None)
-            if not self._shards:
-                self._rest()
-            led.lose()
+            do_all([led.lose, self._rest_if_empty])
 
-    def _rest(self) -> None:
-        """There is no shard: it may be long over before there is anything to look at."""
+    def _rest_if_empty(self) -> None:
+        """Without a shard, periodic work may be long over before there is anything to look at."""
+        if self._shards:
+            return
         for periodic in self.kind.periodic:
             if periodic.is_wanted is not None:
                 periodic.due_ms = None

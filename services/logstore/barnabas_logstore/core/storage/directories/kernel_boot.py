@@ -15,13 +15,11 @@ class KernelBoot:
         self._disk = disk
         self._path = f"{directory}/{checkpoints.KERNEL_BOOT_ID}"
         self._id = b""
-        self.page_cache_survived = False
-        """The same boot as last time: what a killed process had written is still there, flushed or not. Otherwise,
-        records that had been acknowledged may be lost: this is logged for the operator."""
         self.is_page_cache_in_doubt = False
         """A flush has failed, perhaps: what is read need not be on the disk, though it will not be written again."""
         self.may_lack_records = False
-        """The controller is informed too, by every start until it has made sure that no ISR relies on them
+        """Under another boot than last time what a killed process had written and not flushed may be lost. Every
+        start reports it, to the operator and the controller, until the latter has made sure that no ISR relies on it
         (`trust`).
         """
 
@@ -31,12 +29,12 @@ class KernelBoot:
         """
         self._id = kernel_boot_id
         before = self._disk.read_file(self._path) if self._disk.exists(self._path) else b""
-        self.page_cache_survived = before == kernel_boot_id
+        page_cache_survived = before == kernel_boot_id
         self.is_page_cache_in_doubt = not before
-        self.may_lack_records = not self.page_cache_survived and not (was_shut_down_cleanly and before)
+        self.may_lack_records = not page_cache_survived and not (was_shut_down_cleanly and before)
         if self.may_lack_records:
             self.forget()
-        elif not self.page_cache_survived:
+        elif not page_cache_survived:
             self._disk.replace_file(self._path, kernel_boot_id)
 
     def expect_losses(self) -> None:
