@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import signal
-import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -16,6 +15,7 @@ import msgspec
 
 from barnabas_cli.local.layout import HOST
 from tests.acceptance.suite import Broker
+from tests.acceptance.suites.java_process import JavaProcess, java
 from tests.acceptance.suites.steps import StepError
 from tests.compat.matrix.toolchains import PEER_LIBS
 from tests.integration.reserved_ports import free_port
@@ -29,15 +29,6 @@ _ANSWER_SECONDS_MAX: Final = 30.0
 _PAUSE_SECONDS: Final = 0.5
 _NOT_YET: Final = frozenset({404, 409, 500, 503})
 """A worker that has not heard of a connector yet, a group that rebalances, a leader that is gone."""
-_JAVA: Final = ("java", "-Xmx256M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_LOG4J: Final = """<Configuration status="ERROR">
-  <Appenders><Console name="out"><PatternLayout pattern="[%d] %p %m (%c)%n"/></Console></Appenders>
-  <Loggers>
-    <Logger name="org.apache.kafka.connect.runtime" level="INFO"/>
-    <Root level="WARN"><AppenderRef ref="out"/></Root>
-  </Loggers>
-</Configuration>
-"""
 ASKED: Final[Mapping[str, tuple[int, Mapping[str, str]]]] = {
     CONFIGS: (1, {"cleanup.policy": "compact", "min.insync.replicas": "2"}),
     OFFSETS: (_STORAGE_PARTITIONS, {"cleanup.policy": "compact", "segment.bytes": "10485760"}),
@@ -74,54 +65,28 @@ def worker_settings(bootstrap: str, replicas: int, port: int) -> dict[str, str]:
     return settings
 
 
-class Worker:
+class Worker(JavaProcess):
     """One process, known by the port of its REST interface."""
 
     def __init__(self, directory: Path, broker: Broker, logs: Path) -> None:
         self.port = free_port()
-        self.ended_unasked = 0
         self.is_suspended = False
-        settings = worker_settings(broker.bootstrap, min(broker.brokers, 3), self.port)
-        properties, log4j = logs / f"worker-{self.port}.properties", logs / "log4j2.xml"
-        properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        log4j.write_text(_LOG4J)
-        class_path = f"{directory}:{directory / 'classes'}:{PEER_LIBS}/*"
-        main = ["-cp", class_path, "org.apache.kafka.connect.cli.ConnectDistributed", str(properties)]
-        self._argv = [*_JAVA, f"-Dlog4j2.configurationFile={log4j}", *main]
-        self._log = logs / f"worker-{self.port}.log"
-        self._process = self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as output:
-            return subprocess.Popen(
-                self._argv,
-                cwd=self._log.parent,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def start_again(self) -> None:
-        self._process = self._start()
+        super().__init__(
+            f"worker-{self.port}",
+            logs,
+            [*java("256M"), "org.apache.kafka.connect.cli.ConnectDistributed"],
+            worker_settings(broker.bootstrap, min(broker.brokers, 3), self.port),
+            f"{directory}:{directory / 'classes'}:{PEER_LIBS}/*",
+            "org.apache.kafka.connect.runtime",
+        )
 
     def suspend(self) -> None:
-        self._process.send_signal(signal.SIGSTOP)
+        self.send_signal(signal.SIGSTOP)
         self.is_suspended = True
 
     def wake(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
+        self.send_signal(signal.SIGCONT)
         self.is_suspended = False
-
-    def restart_if_ended(self) -> None:
-        """Start it again if it ended of its own accord, as a supervisor does."""
-        if self._process.poll() is not None:
-            self.ended_unasked += 1
-            self.start_again()
 
     def answers(self) -> bool:
         try:

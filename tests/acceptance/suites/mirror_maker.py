@@ -8,6 +8,7 @@ from typing import Final
 
 from tests.acceptance.clusters import CACHE
 from tests.acceptance.suite import Broker
+from tests.acceptance.suites.java_process import JavaProcess, java
 from tests.acceptance.suites.mirror_results import Translated, parse_translated
 from tests.compat.building import build, need
 
@@ -19,15 +20,7 @@ OTHER: Final = "other"
 TOPIC: Final = "orders"
 GROUPS: Final = "readers-of-"
 _TRANSLATE_SECONDS_MAX: Final = 180.0
-_JAVA: Final = ("java", "-Xmx384M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_LOG4J: Final = """<Configuration status="ERROR">
-  <Appenders><Console name="out"><PatternLayout pattern="[%d] %p %m (%c)%n"/></Console></Appenders>
-  <Loggers>
-    <Logger name="org.apache.kafka.connect.mirror" level="INFO"/>
-    <Root level="WARN"><AppenderRef ref="out"/></Root>
-  </Loggers>
-</Configuration>
-"""
+_HEAP: Final = "384M"
 _STORAGES: Final = ("config", "offset", "status")
 
 
@@ -86,48 +79,24 @@ def mirror_settings(here: Broker, other: Broker) -> dict[str, str]:
     return settings
 
 
-class MirrorMaker:
+class MirrorMaker(JavaProcess):
     """Its process."""
 
     def __init__(self, directory: Path, here: Broker, other: Broker, logs: Path) -> None:
-        self.ended_unasked = 0
         self.directory = directory
-        properties, log4j = logs / "mirror.properties", logs / "log4j2.xml"
-        properties.write_text("".join(f"{key}={value}\n" for key, value in mirror_settings(here, other).items()))
-        log4j.write_text(_LOG4J)
-        main = ["-cp", f"{directory / 'libs'}/*", "org.apache.kafka.connect.mirror.MirrorMaker", str(properties)]
-        self._argv = [*_JAVA, f"-Dlog4j2.configurationFile={log4j}", *main]
-        self._log = logs / "mirror.log"
-        self._process = self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        with self._log.open("ab") as output:
-            return subprocess.Popen(
-                self._argv,
-                cwd=self._log.parent,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def start_again(self) -> None:
-        self._process = self._start()
-
-    def restart_if_ended(self) -> None:
-        """Start it again if it ended of its own accord, as a supervisor does."""
-        if self._process.poll() is not None:
-            self.ended_unasked += 1
-            self.start_again()
+        super().__init__(
+            "mirror",
+            logs,
+            [*java(_HEAP), "org.apache.kafka.connect.mirror.MirrorMaker"],
+            mirror_settings(here, other),
+            f"{directory / 'libs'}/*",
+            "org.apache.kafka.connect.mirror",
+        )
 
     def translate(self, bootstrap: str, alias: str, group: str) -> Translated:
         """Ask the cluster at `bootstrap` by RemoteClusterUtils. Raises OSError and TimeoutError."""
         class_path = f"{self.directory / 'classes'}:{self.directory / 'libs'}/*"
-        command = [*_JAVA, "-cp", class_path, "Translate", bootstrap, alias, group]
+        command = [*java(_HEAP), "-cp", class_path, "Translate", bootstrap, alias, group]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_TRANSLATE_SECONDS_MAX, check=False)
         except subprocess.TimeoutExpired:
