@@ -8,7 +8,8 @@ import pytest
 
 from barnabas.ports.disk import DiskError, DiskErrorKind
 from tests.sim.disk_model import DiskModel, Fault, MachineStopped
-from tests.sim.disk_pages import PAGE_BYTES, SECTOR_BYTES
+from tests.sim.disk_pages import PAGE_BYTES, SECTOR_BYTES, FileNode
+from tests.sim.scheduler import InvariantViolation
 
 SEEDS = range(100)
 
@@ -176,3 +177,14 @@ def test_pages_of_a_failed_flush_leave_the_cache() -> None:
         disk.flush(file)
     disk.drop_clean_pages()
     assert disk.read_file("/d/f") == b""
+
+
+def test_what_clients_were_sent_is_written_again_but_never_as_something_else() -> None:
+    node = FileNode(bytearray(b"0123456789"), sent_end=6)
+    node.change(2, b"2345....")
+    assert node.content == b"012345...."
+    with pytest.raises(InvariantViolation, match="I9: bytes from 2 on"):
+        node.change(2, b"234x")
+    node.change(4, None)
+    with pytest.raises(InvariantViolation, match="I9: bytes from 4 on"):
+        node.change(4, b"45")
