@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect
-from barnabas.containment import Place
+from barnabas.containment import Place, summary_of
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
 from barnabas.wire.messages import Request, Response
@@ -38,15 +38,17 @@ def record_bytes(record: Record) -> int:
 
 
 def do_all(steps: Iterable[Callable[[], None]]) -> None:
-    """Take every step, also after one that has met an unexpected exception; then raise the first one."""
-    errors = []
+    """Take every step, also after one that has met an unexpected exception; then raise it, or all in one group."""
+    errors: list[Exception] = []
     for step in steps:
         try:
             step()
         except Exception as error:
             errors.append(error)
-    if errors:
+    if len(errors) == 1:
         raise errors[0]
+    if errors:
+        raise ExceptionGroup(f"{len(errors)} steps failed, first {summary_of(errors[0])}", errors)
 
 
 class Change:
