@@ -12,7 +12,7 @@ from barnabas.channel.generated.packing import pack_park_request
 from barnabas.channel.messages import Completion, Outcome, ParkFetch, ParkProduce, ParkRequest
 from barnabas.cluster.image import ClusterImage
 from barnabas.cluster.messages import UpdateMetadata
-from barnabas.containment import Uncontained
+from barnabas.containment import Containment, Uncontained
 from barnabas.metrics.conditions import ConditionKind
 from barnabas.wire.errors import ErrorCode
 from barnabas_purgatory.core.group_watches import ParkedGroup
@@ -187,6 +187,16 @@ def test_an_entry_whose_end_fails_is_answered_once(
 def test_what_all_entries_share_ends_the_process(core: PurgatoryCore, monkeypatch: pytest.MonkeyPatch) -> None:
     core.park_produce(STREAM, produce(POISON, condition()), 0)
     monkeypatch.setattr(TimingWheel, "cancel", raises)
+    with pytest.raises(Uncontained):
+        core.partition_states(LEADER, [state(10)])
+
+
+def test_a_fault_that_can_not_be_noted_ends_the_process(
+    core: PurgatoryCore, plant: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core.park_produce(STREAM, produce(POISON, condition()), 0)
+    plant(ParkedEntries, "answer", once=True)
+    monkeypatch.setattr(Containment, "contain", raises)
     with pytest.raises(Uncontained):
         core.partition_states(LEADER, [state(10)])
 

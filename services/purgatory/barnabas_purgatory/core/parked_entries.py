@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, cast
 
 from barnabas.channel.messages import Completion, Outcome
-from barnabas.containment import Containment, Uncontained
+from barnabas.containment import CONTAINING, Containment, Uncontained
 from barnabas.metrics.family import Sample
 from barnabas.metrics.histogram import Histogram
 from barnabas.metrics.purgatory_families import CAPACITY, TIMER_LATENESS, TIMER_SIZE
@@ -116,11 +116,11 @@ class ParkedEntries:
         has ended or its stream has. Raises Uncontained if that fails, too.
         """
         where: dict[str, str | int] = {"stream_id": entry.stream_id, "entry_id": entry.entry_id}
-        self.contained.contain(ENTRY, error, where | {"kind": KIND_NAMES[type(entry)]})
-        stream = self._streams.get(entry.stream_id)
-        if entry.has_ended or stream is None:
-            return
-        try:
+        with CONTAINING:
+            self.contained.contain(ENTRY, error, where | {"kind": KIND_NAMES[type(entry)]})
+            stream = self._streams.get(entry.stream_id)
+            if entry.has_ended or stream is None:
+                return
             if not any(each.entry_id == entry.entry_id for each in self._completions.get(entry.stream_id, ())):
                 self.answer(entry, Outcome.EXPIRED)
             if stream.get(entry.entry_id) is entry:
@@ -128,8 +128,6 @@ class ParkedEntries:
             else:
                 entry.has_ended = True
                 self._wheel.cancel(entry)
-        except Exception as fault:
-            raise Uncontained from fault
 
     def cancel(self, stream_id: int, entry_id: int) -> None:
         """End an entry without an answer, if it has not ended."""
