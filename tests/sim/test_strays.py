@@ -18,7 +18,7 @@ from tests.sim.exceptions.strays import is_of_list
 from tests.sim.run import simulate
 
 pytestmark = [] if can_throw() else interpreted_only("throws by replacing methods")
-STRAYING = next(each for each in ROUNDS if each.exceptions is not None and each.exceptions.has_strays)
+STRAYING, LEAVING = (each for each in ROUNDS if each.exceptions is not None and each.exceptions.has_strays)
 SITES = ("StreamHandshake.refuse", "Group.error_of_absent", "_Validation.refusal")
 
 
@@ -27,6 +27,17 @@ def test_strays_come_where_nothing_else_does() -> None:
     outcome = simulate(20_000_010, replace(touring(STRAYING, places), seconds=6))
     assert not outcome.failure, str(outcome)
     assert {each.place for each in outcome.thrown} == set(places)
+
+
+def test_completions_are_refused_and_written_later() -> None:
+    place = Place.parse("logstore.TransactionShard.step_due:entry")
+    thrown: list[Place] = []
+    for seed in range(20_000_561, 20_000_567):
+        if not thrown:
+            outcome = simulate(seed, touring(LEAVING, (place,)))
+            assert not outcome.failure, str(outcome)
+            thrown = [each.place for each in outcome.thrown]
+    assert thrown == [place]
 
 
 def test_of_what_a_coordinator_defers_a_list_alone_counts() -> None:

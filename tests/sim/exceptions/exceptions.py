@@ -159,8 +159,10 @@ class ExceptionRun:
         if self._shortage is not None:
             self._shortage.stop()
         self._is_over = True
-        for client in (*self._askers, self._stranger, *self._strays, *self.poisoners):
+        for client in (*self._askers, self._stranger, *self.poisoners):
             client.kill()
+        for stray in self._strays:
+            stray.leave()
         if self._bystanders is None:
             relax(self._cluster)
         if self._is_further:

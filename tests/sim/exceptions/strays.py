@@ -2,8 +2,9 @@
 
 A stray calls logstores as a gateway does, and says nothing of itself first. Or it does: its appends come to a logstore
 that stops, and it asks what a member has waited for that is gone. An asker lists groups without a pause, has a
-partition moved as often as it can be, sends records of next week, and lowers the version of transactions: so all
-clients make them by version 0, since one of version 2 takes the fence of a time-out for wrong.
+partition moved as often as it can be, sends records of next week, and has the transactions' state need more replicas
+than there are. It lowers the version of transactions, too: so all clients make them by version 0, since one of
+version 2 takes the fence of a time-out for wrong.
 """
 
 from __future__ import annotations
@@ -23,12 +24,17 @@ from barnabas.channel.messages import (
     WatchedPartition,
     WatchRequest,
 )
-from barnabas.cluster.internal_topics import OFFSETS_TOPIC
+from barnabas.cluster.internal_topics import OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
+)
+from barnabas.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
 )
 from barnabas.wire.messages.list_groups import ListGroupsRequest
 from barnabas.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -41,13 +47,14 @@ from tests.sim.exceptions.questions import TOPIC, TRANSACTION, Question
 from tests.sim.network import End
 from tests.sim.process import WALL_START_MS, Process
 from tests.sim.protocols import COORDINATE, EXCHANGE, READ, WATCH
-from tests.sim.scheduler import MS
+from tests.sim.scheduler import MS, SECOND
 
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
     from tests.sim.nodes.logstore import LogstoreNode
 
 PAUSE_US: Final = 20 * MS
+TOO_MANY: Final = 4
 REPLICAS: Final = ([1, 2], [2, 3], [3, 1])
 ANSWERED_US: Final = 100 * MS
 AGAIN_US: Final = 100
@@ -72,6 +79,9 @@ class Stray(Process):
 
     def boot(self) -> None:
         self._call()
+
+    def leave(self) -> None:
+        self.kill()
 
     def _call(self) -> None:
         random, gateway = self.scheduler.random, self._cluster.gateways[0]
@@ -131,6 +141,11 @@ class Asker(Inquirer):
         self._questions = _QUESTIONS
         self._has_topic = True
 
+    def leave(self) -> None:
+        """Ask for nothing any more but that transactions can end."""
+        self._questions = [_need_in_sync(1)]
+        self._interval_us = SECOND
+
 
 def _update_features(level: int) -> Question:
     updates = [FeatureUpdateKey(TRANSACTION, level, allow_downgrade=True, upgrade_type=2)]
@@ -142,11 +157,19 @@ def _move(replicas: list[int]) -> Question:
     return Question(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, AlterPartitionReassignmentsRequest(2_000, topics))
 
 
+def _need_in_sync(count: int) -> Question:
+    """What the transactions' state needs to be written, until the next one; `TOO_MANY` are never in sync."""
+    settings = [AlterableConfig("min.insync.replicas", 0, str(count))]
+    resources = [AlterConfigsResource(2, TRANSACTION_STATE_TOPIC, settings)]
+    return Question(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, IncrementalAlterConfigsRequest(resources))
+
+
 _LATE = [PartitionProduceData(0, build_batch([Record(b"k", b"v", WALL_START_MS + _WEEK_MS)]))]
 _QUESTIONS: Final = [
     *[Question(ApiKey.LIST_GROUPS, 4, ListGroupsRequest([], []))] * 24,
     *map(_move, REPLICAS),
     *[_update_features(level) for level in (0, 1)],
+    *map(_need_in_sync, (TOO_MANY, 1, 1)),
     Question(ApiKey.PRODUCE, 9, ProduceRequest(None, -1, 2_000, [TopicProduceData(TOPIC, partition_data=_LATE)])),
 ]
 
