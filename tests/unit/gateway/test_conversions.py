@@ -261,6 +261,20 @@ def test_a_fault_as_a_conversion_is_counted_costs_its_own_connection_and_no_othe
     assert not other.is_closed
 
 
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_fault_of_a_worker_is_reported_though_its_end_would_fail_too(version: int) -> None:
+    world = World()
+    world.expects_fault = True
+    client = world.client()
+    _ask_for_a_conversion(world, client, version)
+    (conversion,) = world.conversions
+    conversion.fault = "a traceback"
+    world.processor.converted(conversion, math.nan, world.now_ms)
+    world.turn()
+    assert client.is_closed
+    assert [each.traceback for each in world.contained] == ["a traceback"]
+
+
 def _ask_for_a_conversion(world: World, client: Client, version: int) -> None:
     """Of what is produced by version 2, or fetched by a later one."""
     if version == 2:

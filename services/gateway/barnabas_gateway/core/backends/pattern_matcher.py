@@ -30,7 +30,10 @@ class PatternMatchingOwner(Protocol):
     def timing(self) -> RequestTiming | None: ...
 
     def pattern_matched(self, matching: PatternMatching) -> None:
-        """The matching has ended. The connection may be gone."""
+        """The names are matched, or the pattern is none. The connection may be gone."""
+
+    def failed_in_worker(self, fault: str) -> None:
+        """The matching has met an unexpected exception; `fault` is its traceback."""
 
     def failed(self, error: Exception) -> None:
         """Its end has met an unexpected exception."""
@@ -57,12 +60,17 @@ class PatternMatching:
             self.outcomes = [matches(name) for name in self.names]
 
     def ended(self) -> None:
+        owner = self.owner
         try:
-            if self.owner.timing is not None:
-                self.owner.timing.enter(Hop.GATEWAY)
-            self.owner.pattern_matched(self)
+            # First of all: a second exception must not hide the first one.
+            if self.fault:
+                owner.failed_in_worker(self.fault)
+                return
+            if owner.timing is not None:
+                owner.timing.enter(Hop.GATEWAY)
+            owner.pattern_matched(self)
         except Exception as error:
-            end_by(self.owner, error)
+            end_by(owner, error)
 
 
 class PatternMatcher:

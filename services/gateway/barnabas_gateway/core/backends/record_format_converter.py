@@ -48,7 +48,10 @@ class UpConversionOwner(Protocol):
     def timing(self) -> RequestTiming | None: ...
 
     def up_converted(self, conversion: UpConversion) -> None:
-        """The conversion has ended. The connection may be gone."""
+        """The message sets are converted, or can't be. The connection may be gone."""
+
+    def failed_in_worker(self, fault: str) -> None:
+        """The conversion has met an unexpected exception; `fault` is its traceback."""
 
     def failed(self, error: Exception) -> None:
         """Its end has met an unexpected exception."""
@@ -61,7 +64,10 @@ class DownConversionOwner(Protocol):
     def timing(self) -> RequestTiming | None: ...
 
     def down_converted(self, conversion: DownConversion) -> None:
-        """The conversion has ended. The connection may be gone."""
+        """The batches are converted, or can't be. The connection may be gone."""
+
+    def failed_in_worker(self, fault: str) -> None:
+        """The conversion has met an unexpected exception; `fault` is its traceback."""
 
     def failed(self, error: Exception) -> None:
         """Its end has met an unexpected exception."""
@@ -84,14 +90,19 @@ class UpConversion:
         self.outcomes = [up_convert(append.records, codecs) for append in self.to_convert]
 
     def ended(self, elapsed_ms: float) -> None:
+        owner = self.owner
         try:
+            # First of all: a second exception must not hide the first one.
+            if self.fault:
+                owner.failed_in_worker(self.fault)
+                return
             memory_bytes = sum(outcome.memory_bytes for outcome in self.outcomes if isinstance(outcome, UpConverted))
             self.counts.add_conversion(elapsed_ms, memory_bytes)
-            if self.owner.timing is not None:
-                self.owner.timing.enter(Hop.GATEWAY)
-            self.owner.up_converted(self)
+            if owner.timing is not None:
+                owner.timing.enter(Hop.GATEWAY)
+            owner.up_converted(self)
         except Exception as error:
-            end_by(self.owner, error)
+            end_by(owner, error)
 
 
 @dataclass(slots=True, eq=False)
@@ -114,14 +125,19 @@ class DownConversion:
         ]
 
     def ended(self, elapsed_ms: float) -> None:
+        owner = self.owner
         try:
+            # First of all: a second exception must not hide the first one.
+            if self.fault:
+                owner.failed_in_worker(self.fault)
+                return
             memory_bytes = sum(outcome.memory_bytes for outcome in self.outcomes if isinstance(outcome, DownConverted))
             self.counts.add_conversion(elapsed_ms, memory_bytes)
-            if self.owner.timing is not None:
-                self.owner.timing.enter(Hop.GATEWAY)
-            self.owner.down_converted(self)
+            if owner.timing is not None:
+                owner.timing.enter(Hop.GATEWAY)
+            owner.down_converted(self)
         except Exception as error:
-            end_by(self.owner, error)
+            end_by(owner, error)
 
 
 class RecordFormatConverter:

@@ -97,11 +97,11 @@ class PendingListTransactions(PendingGroupsRequest[ListTransactionsRequest]):
         names = [state.transactional_id for state in self._candidates[: -NAMES_PER_MATCHING - 1 : -1]]
         self._matcher.match(self, self.pattern, names)
 
+    def failed_in_worker(self, fault: str) -> None:
+        self.handler.responder.failed_in_worker(self, fault)
+
     def pattern_matched(self, matching: PatternMatching) -> None:
         """Keep what matches of these ids, and go on with the next ones."""
-        if matching.fault:
-            self.handler.responder.failed_in_worker(self, matching.fault)
-            return
         if self.connection.is_closed:
             return
         if not matching.is_valid:

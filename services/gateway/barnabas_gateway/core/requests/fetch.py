@@ -443,11 +443,11 @@ class PendingFetch(BaseRequest[BaseFetchHandler]):
                 return
         self._answer(candidates)
 
+    def failed_in_worker(self, fault: str) -> None:
+        self.handler.responder.failed_in_worker(self, fault)
+
     def down_converted(self, conversion: DownConversion) -> None:
         """What was read is in the client's format now, or can't be converted."""
-        if conversion.fault:
-            self.handler.responder.failed_in_worker(self, conversion.fault)
-            return
         if self.connection.is_closed:
             return
         for target, outcome in zip(conversion.targets, conversion.outcomes, strict=True):

@@ -112,12 +112,13 @@ class PendingProduce(BaseRequest[BaseProduceHandler]):
         self.connection.hold_requests()
         self.handler.converter.convert_up(self, appends, to_convert)
 
+    def failed_in_worker(self, fault: str) -> None:
+        """A Produce has no error for the whole request: this closes the connection, which holds its requests still."""
+        self.handler.responder.failed_in_worker(self, fault)
+
     def up_converted(self, conversion: UpConversion) -> None:
         """Submit what was converted, and refuse the rest."""
         self.connection.one_waits_less()
-        if conversion.fault:
-            self.handler.responder.failed_in_worker(self, conversion.fault)
-            return
         if self.connection.is_closed:
             return
         refused = set()
