@@ -45,8 +45,8 @@ class Uncontained(BaseException):
 
 
 class Containing:
-    """A block that contains an exception: one that is raised in it is Uncontained. A guard further out may end less
-    than the first exception had left in doubt.
+    """A block that contains an exception, or gives back what all share: one that is raised in it is Uncontained. A
+    guard further out may end less than is in doubt then.
     """
 
     def __enter__(self) -> None: ...

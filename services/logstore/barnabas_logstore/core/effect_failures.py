@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from barnabas.containment import CONTAINING, Uncontained
+from barnabas.containment import CONTAINING
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas_logstore.core.maintenance.checkpoints import Checkpoints
@@ -87,10 +87,8 @@ class EffectFailures:
         failures = self._replicas.contained.failures
         while failures:
             path, error = failures.pop(0)
-            try:
+            with CONTAINING:
                 self._take_away(path, error)
-            except Exception as fault:
-                raise Uncontained from fault
 
     def _take_away(self, path: str | PartitionLog, error: DiskError) -> None:
         if isinstance(path, PartitionLog):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from barnabas.containment import Uncontained
+from barnabas.containment import CONTAINING
 from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import Buffer
 from barnabas_gateway.core.backends.fetch_memory import FetchMemory
@@ -178,10 +178,8 @@ class Connections:
 
     def close_in_doubt(self, connection: Connection) -> None:
         """Close a connection of which something may be half-done. What can't be given back then is shared by all."""
-        try:
+        with CONTAINING:
             self.close_connection(connection)
-        except Exception as error:
-            raise Uncontained from error
 
     def close_connection(self, connection: Connection) -> None:
         """Close it from our side, after the bytes that are already written if the client reads them."""
@@ -204,10 +202,8 @@ class Connections:
         Raises Uncontained if that fails: what can't be given back is shared by all.
         """
         connection.is_closed = True
-        try:
+        with CONTAINING:
             self._give_back(connection)
-        except Exception as error:
-            raise Uncontained from error
 
     def give_up(self, pending: PendingRequest) -> None:
         """Cancel what a request has begun although its connection is closed: the end of another request may close it
@@ -215,11 +211,9 @@ class Connections:
         """
         if pending.kind is not None:
             return
-        try:
+        with CONTAINING:
             self._deadlines.unschedule(pending)
             pending.cancel()
-        except Exception as error:
-            raise Uncontained from error
 
     def _give_back(self, connection: Connection) -> None:
         connection.outgoing = []

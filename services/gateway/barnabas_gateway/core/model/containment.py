@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from barnabas.containment import Place, Scope, Uncontained
+from barnabas.containment import CONTAINING, Place, Scope
 from barnabas.wire.headers import RequestHeader
 from barnabas_gateway.core.model.request_context import RequestContext
 
@@ -45,10 +45,8 @@ def end_by(failing: Failing, error: Exception) -> None:
     """End what has met an unexpected exception. Raises Uncontained if that fails: what waits for its end would wait
     for ever.
     """
-    try:
+    with CONTAINING:
         failing.failed(error)
-    except Exception as second:
-        raise Uncontained from second
 
 
 def describe_request(context: RequestContext, header: RequestHeader | None, trace_id: str) -> dict[str, str | int]:
