@@ -85,9 +85,6 @@ class PendingOffsetCommit(PendingSplitGroupRequest):
                     yield 1
         self.respond()
 
-    def refusal(self, error: int) -> OffsetCommitResponse:
-        raise AssertionError("the error is returned in each partition")
-
     def respond(self) -> None:
         response = OffsetCommitResponse(topics=list(self.answered.values()))
         self.handler.responder.respond(self, response)

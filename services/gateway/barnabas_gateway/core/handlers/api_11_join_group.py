@@ -34,9 +34,10 @@ class PendingJoinGroup(PendingMemberRequest):
         super().__init__(handler, connection, header, frame_bytes)
         self.member_id = ""
 
-    def refusal(self, error: int) -> JoinGroupResponse:
+    def refuse(self, error: int) -> None:
         protocol_name = None if self.header.api_version >= _VERSION_WITH_NULL_PROTOCOL else ""
-        return JoinGroupResponse(error_code=error, protocol_name=protocol_name, member_id=self.member_id)
+        response = JoinGroupResponse(error_code=error, protocol_name=protocol_name, member_id=self.member_id)
+        self.handler.responder.respond(self, response)
 
 
 class JoinGroupHandler(MemberHandler):

@@ -19,8 +19,8 @@ from barnabas_gateway.core.requests.group_request import GroupHandler, PendingGr
 class PendingHeartbeat(PendingGroupRequest):
     __slots__ = ()
 
-    def refusal(self, error: int) -> HeartbeatResponse:
-        return HeartbeatResponse(error_code=error)
+    def refuse(self, error: int) -> None:
+        self.handler.responder.respond(self, HeartbeatResponse(error_code=error))
 
 
 class HeartbeatHandler(GroupHandler):

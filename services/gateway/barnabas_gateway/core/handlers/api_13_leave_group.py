@@ -38,9 +38,9 @@ class PendingLeaveGroup(PendingSplitGroupRequest):
         self.members += response.members
         return True
 
-    def refusal(self, error: int) -> LeaveGroupResponse:
+    def refuse(self, error: int) -> None:
         self.parts.clear()
-        return LeaveGroupResponse(error_code=error)
+        self.handler.responder.respond(self, LeaveGroupResponse(error_code=error))
 
     def respond(self) -> None:
         self.handler.responder.respond(self, LeaveGroupResponse(members=self.members))

@@ -27,8 +27,8 @@ ASSIGNMENTS_MAX: Final = 5_000
 class PendingSyncGroup(PendingMemberRequest):
     __slots__ = ()
 
-    def refusal(self, error: int) -> SyncGroupResponse:
-        return SyncGroupResponse(error_code=error)
+    def refuse(self, error: int) -> None:
+        self.handler.responder.respond(self, SyncGroupResponse(error_code=error))
 
 
 class SyncGroupHandler(MemberHandler):

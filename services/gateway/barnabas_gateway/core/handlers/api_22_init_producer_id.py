@@ -33,8 +33,8 @@ class PendingInitProducerId(PendingGroupRequest):
         else:
             self.handler.responder.respond(self, InitProducerIdResponse(producer_id=producer_id, producer_epoch=0))
 
-    def refusal(self, error: int) -> InitProducerIdResponse:
-        return InitProducerIdResponse(error_code=error, producer_epoch=-1)
+    def refuse(self, error: int) -> None:
+        self.handler.responder.respond(self, InitProducerIdResponse(error_code=error, producer_epoch=-1))
 
     def expire(self, now_ms: int) -> None:
         if self.is_asked:

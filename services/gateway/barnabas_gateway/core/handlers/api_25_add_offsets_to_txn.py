@@ -23,8 +23,8 @@ from barnabas_gateway.core.requests.handler import RequestEnvironment
 class PendingAddOffsetsToTxn(PendingGroupRequest):
     __slots__ = ()
 
-    def refusal(self, error: int) -> AddOffsetsToTxnResponse:
-        return AddOffsetsToTxnResponse(error_code=error)
+    def refuse(self, error: int) -> None:
+        self.handler.responder.respond(self, AddOffsetsToTxnResponse(error_code=error))
 
 
 class AddOffsetsToTxnHandler(GroupHandler):

@@ -21,8 +21,8 @@ from barnabas_gateway.core.requests.group_request import GroupHandler, PendingGr
 class PendingEndTxn(PendingGroupRequest):
     __slots__ = ()
 
-    def refusal(self, error: int) -> EndTxnResponse:
-        return EndTxnResponse(error_code=error)
+    def refuse(self, error: int) -> None:
+        self.handler.responder.respond(self, EndTxnResponse(error_code=error))
 
 
 class EndTxnHandler(GroupHandler):

@@ -141,9 +141,6 @@ class PendingTxnOffsetCommit(PendingGroupRequest):
             yield 1 + len(topic.partitions)
         self.handler.responder.respond(self, TxnOffsetCommitResponse(topics=self.refused))
 
-    def refusal(self, error: int) -> TxnOffsetCommitResponse:
-        raise AssertionError("the error is returned in each partition")
-
 
 class TxnOffsetCommitHandler(GroupHandler):
     api_key = ApiKey.TXN_OFFSET_COMMIT

@@ -57,9 +57,9 @@ class PendingOffsetDelete(PendingSplitGroupRequest):
                 self.add_result(topic.name, each.partition_index, each.error_code)
         return True
 
-    def refusal(self, error: int) -> OffsetDeleteResponse:
+    def refuse(self, error: int) -> None:
         """An error of the group says nothing about partitions."""
-        return OffsetDeleteResponse(error_code=error)
+        self.handler.responder.respond(self, OffsetDeleteResponse(error_code=error))
 
     def respond(self) -> None:
         response = OffsetDeleteResponse(topics=list(self.topics.values()))

@@ -67,7 +67,7 @@ def group_call(pending: PendingRequest, partition: int, version: int, body: Buff
 
 
 class PendingGroupRequest(BaseRequest[GroupHandler], ABC):
-    """Subclasses define how an error is returned to the client (`refusal`)."""
+    """Subclasses define how an error is returned to the client (`refuse`)."""
 
     __slots__ = ("_ask", "_coordinator")
 
@@ -137,13 +137,9 @@ class PendingGroupRequest(BaseRequest[GroupHandler], ABC):
             self.handler.coordinators.forget_call(self._ask)
             self._ask = None
 
-    def refuse(self, error: int) -> None:
-        """The call does not succeed."""
-        self.handler.responder.respond(self, self.refusal(error))
-
     @abstractmethod
-    def refusal(self, error: int) -> Response:
-        """Return the response of this API for the error."""
+    def refuse(self, error: int) -> None:
+        """The call does not succeed: respond with the error, as this API does."""
 
 
 class PendingSplitGroupRequest(PendingGroupRequest, ABC):
