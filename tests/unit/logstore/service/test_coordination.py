@@ -12,7 +12,7 @@ from barnabas.wire.errors import ErrorCode
 from barnabas.wire.messages.offset_commit import OffsetCommitResponse
 from barnabas.wire.record_batch import Record, build_batch
 from barnabas_logstore.core.coordinator.coordination import CALLS_PER_STEP_MAX
-from barnabas_logstore.core.coordinator.runtime.leadership import READ_BYTES
+from barnabas_logstore.core.coordinator.runtime.log_reads import READ_BYTES
 from barnabas_logstore.core.maintenance.full_disks import PROBE_MS
 from barnabas_logstore.core.storage.effects import ReadBatchesEffect, WriteEffect
 from tests.sim.disk_model import DiskModel, Fault

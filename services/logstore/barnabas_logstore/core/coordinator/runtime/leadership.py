@@ -3,38 +3,27 @@
 A coordinator's events follow from the present state of the partitions (`Watches.coordinated`), however many changes
 led to it. An append of the coordinator is handled like a client's, but without a request that waits: the high watermark
 shows when it is committed. One that can't be written ends the epoch for the coordinator, and starts it again.
-
-A new leader's whole log is read, including uncommitted records: they count, because this replica leads.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 
 from barnabas.containment import CONTAINING, Place
-from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
-from barnabas.wire.primitives import MalformedFrame
-from barnabas.wire.record_batch import Record, build_batch, iterate_headers
+from barnabas.wire.record_batch import Record, build_batch
 from barnabas_logstore.core.coordinator.runtime.coordinator_log import Coordinator
+from barnabas_logstore.core.coordinator.runtime.log_reads import LogReader, LogReads
 from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.replica.containment import APPEND_TO_LOG, COORDINATOR_LOAD, COORDINATOR_STATE
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.checkpoints import TopicPartition
-from barnabas_logstore.core.storage.effect_results import FoundBatches, NotFound
-from barnabas_logstore.core.storage.effects import ReadBatchesEffect
-from barnabas_logstore.core.storage.log.log_view import ReadPlan
 from barnabas_logstore.core.storage.log.state.verification_guards import NO_GUARD
-from barnabas_logstore.core.streams.outbox import Completion, Outbox
+from barnabas_logstore.core.streams.outbox import Outbox
 
-READ_BYTES = 512 * 1024
-# Pieces of logs that are held or requested; however many partitions have to be read, memory stays bounded.
-READS_MAX = 2
 _ALL_REPLICAS = -1
 # A coordinator whose state is in doubt loads its partition again after this, then after twice as long.
 PAUSE_MS_MIN = 100
@@ -42,33 +31,17 @@ PAUSE_MS_MAX = 30_000
 LOADS_FAILED_MAX = 3
 
 
-class LedPartition:
+class LedPartition(LogReader):
     """One partition under one leader epoch, as its coordinator uses it (`coordinator_log.CoordinatedLog`)."""
 
-    __slots__ = (
-        "_appended_upto",
-        "_led",
-        "is_in_doubt",
-        "is_unreadable",
-        "lacks_room",
-        "leader_epoch",
-        "partition",
-        "sent_high_watermark",
-        "wanted_offset",
-    )
+    __slots__ = ("_appended_upto", "_led", "is_in_doubt", "sent_high_watermark")
 
     def __init__(self, led: Leadership, partition: Partition) -> None:
+        super().__init__(partition)
         self._led = led
-        self.partition = partition
-        self.leader_epoch = partition.leader_epoch
         self.sent_high_watermark = partition.high_watermark
-        self.wanted_offset: int | None = None
-        """Where the coordinator wants to read, while no read is in progress."""
-        self.is_unreadable = False
         self.is_in_doubt = False
         """What its coordinator has made of the log may be half-changed."""
-        self.lacks_room = False
-        """Its last read had to rebuild an index, and the disk was full."""
         self._appended_upto = 0
 
     @property
@@ -136,7 +109,7 @@ class LedPartition:
     def read(self, expected_epoch: int, offset: int) -> None:
         assert expected_epoch == self.leader_epoch
         self.wanted_offset = offset
-        self._led.wants_read(self)
+        self._led.reads.want(self)
 
     def end_offset(self) -> int:
         return self.partition.log.next_offset
@@ -172,14 +145,11 @@ class Leadership:
         self._replicas = replicas
         self._appends = appends
         self._changed = changed
-        self._outbox = outbox
         self._coordinators = coordinators
         self._led: dict[TopicPartition, LedPartition] = {}
         # By partition: the epoch under which its log turned out to be unreadable.
         self._unreadable: dict[Partition, int] = {}
-        self._to_read: dict[LedPartition, None] = {}
-        self._reads: dict[ReadBatchesEffect, tuple[LedPartition, ReadPlan]] = {}
-        self._arrived: deque[tuple[LedPartition, memoryview, int]] = deque()
+        self.reads = LogReads(replicas, outbox, self._give_up)
         self._pauses: dict[Partition, _Pause] = {}
         self._now_ms = self._wall_ms = 0
         self.is_stopped = False
@@ -290,9 +260,7 @@ class Leadership:
 
     def _forget(self, led: LedPartition) -> None:
         del self._led[led.partition.topic, led.partition.partition]
-        self._to_read.pop(led, None)
-        for effect in [effect for effect, (reader, _) in self._reads.items() if reader is led]:
-            del self._reads[effect]
+        self.reads.forget(led)
 
     def stop(self, now_ms: int) -> None:
         """Stop coordinating."""
@@ -349,21 +317,10 @@ class Leadership:
 
     # --- reads ---
 
-    def wants_read(self, led: LedPartition) -> None:
-        self._to_read[led] = None
-
-    @property
-    def wants_to_read(self) -> bool:
-        return bool(self._to_read)
-
-    @property
-    def has_arrived(self) -> bool:
-        return bool(self._arrived)
-
     def deliver(self, now_ms: int) -> None:
         """Pass one piece that has arrived to its coordinator."""
-        while self._arrived:
-            led, data, next_offset = self._arrived.popleft()
+        while self.reads.has_arrived:
+            led, data, next_offset = self.reads.take_arrived()
             partition = led.partition
             if self._led.get((partition.topic, partition.partition)) is led:
                 coordinator = self._coordinators[partition.topic]
@@ -374,96 +331,11 @@ class Leadership:
                         led.state_in_doubt(COORDINATOR_LOAD, error)
                 return
 
-    def begin_reads(self) -> None:
-        """Continue reading, as far as memory allows; what is not written yet is checked again in the next turn."""
-        for led in list(self._to_read):
-            if len(self._reads) + len(self._arrived) >= READS_MAX:
-                return
-            if led.lacks_room and led.partition.log.no_room is not None:
-                continue
-            led.lacks_room = False
-            assert led.wanted_offset is not None
-            self._begin_read(led, led.wanted_offset)
-
-    def _begin_read(self, led: LedPartition, wanted_offset: int) -> None:
-        log = led.partition.log
-        offset = max(wanted_offset, log.log_start_offset)
-        if offset >= log.next_offset:
-            self._arrive(led, memoryview(b""), offset)
-            return
-        try:
-            plan = log.plan_read(offset, READ_BYTES, log.log_end_offset, min_one_batch=True)
-        except DiskError as error:
-            self._disk_failed(led, error)
-            return
-        except Exception as fault:
-            del self._to_read[led]
-            with CONTAINING:
-                led.state_in_doubt(COORDINATOR_LOAD, fault)
-            return
-        if isinstance(plan, ReadPlan):
-            del self._to_read[led]
-            self._read(led, plan)
-        elif plan is not None:
-            self._give_up(led, plan)
-
-    def _read(self, led: LedPartition, plan: ReadPlan) -> None:
-        effect = plan.effect
-        self._reads[effect] = (led, plan)
-        failed = partial(self._replicas.log_effect_failed, led.partition.log)
-        self._outbox.add_effect(effect, Completion(lambda found: self._on_bytes(effect, found), failed))
-
-    def _arrive(self, led: LedPartition, data: memoryview, next_offset: int) -> None:
-        self._to_read.pop(led, None)
-        led.wanted_offset = None
-        self._arrived.append((led, data, next_offset))
-
-    def _on_bytes(self, effect: ReadBatchesEffect, found: FoundBatches | NotFound) -> None:
-        """The bytes of a log have arrived; the coordinator may have lost it meanwhile."""
-        awaited = self._reads.pop(effect, None)
-        if awaited is None:
-            return
-        led, plan = awaited
-        if not led.holds:
-            return
-        log = led.partition.log
-        try:
-            assert isinstance(found, effect.result.types)
-            records = log.finish_read(plan, found)
-        except DiskError as error:
-            self._disk_failed(led, error)
-            return
-        except Exception as fault:
-            with CONTAINING:
-                led.state_in_doubt(COORDINATOR_LOAD, fault)
-            return
-        if isinstance(records, ReadBatchesEffect):
-            self._read(led, plan)
-        elif records is ErrorCode.OFFSET_OUT_OF_RANGE and plan.effect.offset < log.log_start_offset:
-            self._to_read[led] = None  # deleted meanwhile: what is left of the log is read
-        elif isinstance(records, ErrorCode):
-            self._give_up(led, records)
-        else:
-            assert isinstance(records, memoryview), "no range was asked for"
-            whole, next_offset = _whole_batches(records)
-            if records and not whole:
-                self._give_up(led, ErrorCode.CORRUPT_MESSAGE)
-            else:
-                self._arrive(led, whole, next_offset)
-
-    def _disk_failed(self, led: LedPartition, error: DiskError) -> None:
-        """A full disk takes nothing offline: the read begins again when there is room."""
-        self._replicas.disk_failed(led.partition.log, error)
-        if error.is_lack_of_room:
-            led.lacks_room = True
-            self._to_read[led] = None
-
-    def _give_up(self, led: LedPartition, error: ErrorCode) -> None:
+    def _give_up(self, led: LogReader, error: ErrorCode) -> None:
         """A part of its log can't be read: no answer is given from a possibly incomplete state."""
         partition = led.partition
         self._unreadable = {each: epoch for each, epoch in self._unreadable.items() if each.leading}
         self._unreadable[partition] = led.leader_epoch
-        self._to_read.pop(led, None)
         self.problems.append(
             f"{partition.topic}-{partition.partition} can't be read, {error.name}: what is in it has no coordinator"
         )
@@ -473,14 +345,3 @@ class Leadership:
 
 def _name(partition: Partition) -> dict[str, str | int]:
     return {"topic": partition.topic, "partition": partition.partition, "leader_epoch": partition.leader_epoch}
-
-
-def _whole_batches(data: memoryview) -> tuple[memoryview, int]:
-    """Return the complete batches, and the offset after them; none if the data is not batches."""
-    end, next_offset = 0, 0
-    try:
-        for position, header in iterate_headers(data):
-            end, next_offset = position + header.size_bytes, header.next_offset
-    except MalformedFrame:
-        return data[:0], 0
-    return data[:end], next_offset
