@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from barnabas.containment import Place
 from barnabas_logstore.core.coordinator.runtime.timers import Deadline, Timers
+from barnabas_logstore.core.replica.containment import COORDINATOR_STATE
 
 move = st.tuples(st.integers(0, 4), st.none() | st.integers(0, 60))
 
@@ -66,3 +68,28 @@ def test_what_happens_may_set_and_cancel_others() -> None:
     deadlines.set(second, 2)
     deadlines.act(10)
     assert come == ["first", "third"]
+
+
+class OwnerInDoubt:
+    def __init__(self) -> None:
+        self.doubts: list[Exception] = []
+
+    def state_in_doubt(self, place: Place, error: Exception) -> None:
+        assert place is COORDINATOR_STATE
+        self.doubts.append(error)
+
+
+def test_an_action_that_ends_its_own_deadline_and_fails_leaves_its_owner_in_doubt() -> None:
+    """It had no owner any more when its exception came, which ended the process."""
+    deadlines, owner, come = Timers(), OwnerInDoubt(), list[str]()
+
+    def end_and_fail() -> None:
+        deadlines.end(first)
+        raise LookupError("planted")
+
+    first = Deadline(end_and_fail, owner)
+    deadlines.set(first, 10)
+    deadlines.set(Deadline(lambda: come.append("second")), 10)
+    deadlines.act(10)
+    assert [str(each) for each in owner.doubts] == ["planted"]
+    assert come == ["second"]

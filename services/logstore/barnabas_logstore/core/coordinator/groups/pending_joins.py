@@ -13,7 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from barnabas_logstore.core.coordinator.runtime.timers import Deadline, Owner
+from barnabas_logstore.core.coordinator.runtime.guard import Owner
+from barnabas_logstore.core.coordinator.runtime.timers import Deadline
 
 PENDING_JOINS_MAX: Final = 10_000
 PENDING_JOINS_PER_HOST_MAX: Final = 1_000

@@ -21,7 +21,6 @@ from functools import partial
 from typing import Final, Generic
 
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect
-from barnabas.containment import CONTAINING, Place
 from barnabas.ports.compression import Decompress
 from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body_in_steps
 from barnabas.wire.errors import ErrorCode, Refused
@@ -29,6 +28,7 @@ from barnabas.wire.markers import TransactionEnd
 from barnabas.wire.messages import Request
 from barnabas.wire.primitives import MalformedFrame
 from barnabas_logstore.core.coordinator.runtime.coordinator_log import CoordinatedLog
+from barnabas_logstore.core.coordinator.runtime.guard import Guard
 from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
 from barnabas_logstore.core.coordinator.runtime.listings import Listings
 from barnabas_logstore.core.coordinator.runtime.shard import Effect, S, ShardKind, StreamAnswer, do_all
@@ -80,7 +80,8 @@ class CoordinatorRuntime(Generic[S]):
         self._clock.now_ms = now_ms
         if self._loading:
             for led in list(self._loading.values()):
-                self._guard(led, COORDINATOR_LOAD, partial(self._load, led))
+                with Guard(led, COORDINATOR_LOAD):
+                    self._load(led)
         kind.timers.act(now_ms)
         if now_ms >= self._periodic_ms or (self._has_unplanned and (self._has_loaded or self._written)):
             self._step_periodic(now_ms)
@@ -88,21 +89,16 @@ class CoordinatorRuntime(Generic[S]):
             self._step_due(now_ms)
         if self._working:
             for led in list(self._working.values()):
-                self._guard(led, COORDINATOR_STATE, partial(self._step_piece, led))
+                with Guard(led, COORDINATOR_STATE):
+                    self._step_piece(led)
         if self.listings.has_work and not kind.lists_first:
             self.listings.step()
         if kind.held:
             for led in [each for each in self._shards.values() if each.shard in kind.held]:
-                self._guard(led, COORDINATOR_STATE, led.shard.step_held)
+                with Guard(led, COORDINATOR_STATE):
+                    led.shard.step_held()
         if self._written:
             self._append()
-
-    def _guard(self, led: LedShard[S], place: Place, run: Callable[[], None]) -> None:
-        try:
-            run()
-        except Exception as error:
-            with CONTAINING:
-                led.state_in_doubt(place, error)
 
     def _step_periodic(self, now_ms: int) -> None:
         """Begin what is due, and set when it is due again; also of what nothing was to be looked at for so far."""
@@ -125,12 +121,9 @@ class CoordinatorRuntime(Generic[S]):
     def begin_pieces(self, begin: Callable[[S], None], shards: Sequence[LedShard[S]]) -> None:
         """Begin something in these shards, which go on with it in pieces once they are loaded."""
         for led in shards:
-            try:
+            with Guard(led, COORDINATOR_STATE):
                 begin(led.shard)
                 self._working[led.partition] = led
-            except Exception as error:
-                with CONTAINING:
-                    led.state_in_doubt(COORDINATOR_STATE, error)
 
     def _step_piece(self, led: LedShard[S]) -> None:
         if led.loader is not None:
@@ -143,19 +136,17 @@ class CoordinatorRuntime(Generic[S]):
         due = self.kind.due
         for led in [each for each in self._shards.values() if each.shard in due and now_ms >= due[each.shard]]:
             del due[led.shard]
-            self._guard(led, COORDINATOR_STATE, led.shard.step_due)
+            with Guard(led, COORDINATOR_STATE):
+                led.shard.step_due()
 
     def _append(self) -> None:
         written = dict(self._written)
         self._written.clear()
         for led in [each for each in self._shards.values() if each in written]:
-            try:
+            with Guard(led, COORDINATOR_STATE):
                 if not led.append():
                     # The write failed under an epoch that is still ours: the log decides what holds.
                     self.on_leadership(led.partition, led.leader_epoch, led.log, self._clock.now_ms)
-            except Exception as error:
-                with CONTAINING:
-                    led.state_in_doubt(COORDINATOR_STATE, error)
 
     def next_deadline_ms(self) -> int | None:
         """Return when `step` has something to do, unless an event comes first."""
@@ -267,12 +258,9 @@ class CoordinatorRuntime(Generic[S]):
         led = self._shards.get(partition)
         if led is None or led.loader is not None:
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        try:
+        with Guard(led, COORDINATOR_STATE):
             return led.append_marker(ended, self.kind.change_of_marker(ended))
-        except Exception as error:
-            with CONTAINING:
-                led.state_in_doubt(COORDINATOR_STATE, error)
-            return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     # --- calls --------------------------------------------------------------------------------------------------------
 

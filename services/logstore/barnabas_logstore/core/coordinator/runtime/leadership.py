@@ -15,6 +15,7 @@ from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
 from barnabas.wire.record_batch import Record, build_batch
 from barnabas_logstore.core.coordinator.runtime.coordinator_log import Coordinator
+from barnabas_logstore.core.coordinator.runtime.guard import Guard
 from barnabas_logstore.core.coordinator.runtime.log_reads import LogReader, LogReads
 from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.replica.containment import APPEND_TO_LOG, COORDINATOR_LOAD, COORDINATOR_STATE
@@ -184,18 +185,12 @@ class Leadership:
             if begins:
                 self._unreadable.pop(partition, None)
                 led = self._led[partition.topic, number] = LedPartition(self, partition)
-                try:
+                with Guard(led, COORDINATOR_LOAD):
                     coordinator.on_leadership(number, led.leader_epoch, led, now_ms)
-                except Exception as error:
-                    with CONTAINING:
-                        led.state_in_doubt(COORDINATOR_LOAD, error)
         elif led.partition is partition and partition.high_watermark > led.sent_high_watermark:
             led.sent_high_watermark = partition.high_watermark
-            try:
+            with Guard(led, COORDINATOR_STATE):
                 coordinator.on_committed(number, led.leader_epoch, partition.high_watermark, now_ms)
-            except Exception as error:
-                with CONTAINING:
-                    led.state_in_doubt(COORDINATOR_STATE, error)
 
     def _may_begin(self, partition: Partition) -> bool:
         """Whether it is to be coordinated, unless it is already or a pause is not over."""
@@ -324,11 +319,8 @@ class Leadership:
             partition = led.partition
             if self._led.get((partition.topic, partition.partition)) is led:
                 coordinator = self._coordinators[partition.topic]
-                try:
+                with Guard(led, COORDINATOR_LOAD):
                     coordinator.on_read(partition.partition, led.leader_epoch, data, next_offset, now_ms)
-                except Exception as error:
-                    with CONTAINING:
-                        led.state_in_doubt(COORDINATOR_LOAD, error)
                 return
 
     def _give_up(self, led: LogReader, error: ErrorCode) -> None:

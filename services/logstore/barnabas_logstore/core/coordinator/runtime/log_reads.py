@@ -11,17 +11,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from barnabas.containment import CONTAINING, Place
+from barnabas.containment import Place
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
+from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import iterate_headers
+from barnabas_logstore.core.coordinator.runtime.guard import Guard
 from barnabas_logstore.core.replica.containment import COORDINATOR_LOAD
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas
 from barnabas_logstore.core.storage.effect_results import FoundBatches, NotFound
 from barnabas_logstore.core.storage.effects import ReadBatchesEffect
 from barnabas_logstore.core.storage.log.log_view import ReadPlan
+from barnabas_logstore.core.storage.log.partition_log import PartitionLog
 from barnabas_logstore.core.streams.outbox import Completion, Outbox
 
 READ_BYTES: Final = 512 * 1024
@@ -105,17 +108,12 @@ class LogReads:
         if offset >= log.next_offset:
             self._arrive(reader, memoryview(b""), offset)
             return
-        try:
-            plan = log.plan_read(offset, READ_BYTES, log.log_end_offset, min_one_batch=True)
-        except DiskError as error:
-            self._disk_failed(reader, error)
-            return
-        except Exception as fault:
-            del self._wanted[reader]
-            with CONTAINING:
-                reader.state_in_doubt(COORDINATOR_LOAD, fault)
-            return
-        if isinstance(plan, ReadPlan):
+        plan: ReadPlan | ErrorCode | DiskError | None = None
+        with Guard(reader, COORDINATOR_LOAD):
+            plan = _plan_read(log, offset)
+        if isinstance(plan, DiskError):
+            self._disk_failed(reader, plan)
+        elif isinstance(plan, ReadPlan):
             del self._wanted[reader]
             self._read(reader, plan)
         elif plan is not None:
@@ -141,17 +139,15 @@ class LogReads:
         if not reader.holds:
             return
         log = reader.partition.log
-        try:
+        records: memoryview | FileRange | ReadBatchesEffect | ErrorCode | DiskError | None = None
+        with Guard(reader, COORDINATOR_LOAD):
             assert isinstance(found, effect.result.types)
-            records = log.finish_read(plan, found)
-        except DiskError as error:
-            self._disk_failed(reader, error)
+            records = _finish_read(log, plan, found)
+        if records is None:
             return
-        except Exception as fault:
-            with CONTAINING:
-                reader.state_in_doubt(COORDINATOR_LOAD, fault)
-            return
-        if isinstance(records, ReadBatchesEffect):
+        if isinstance(records, DiskError):
+            self._disk_failed(reader, records)
+        elif isinstance(records, ReadBatchesEffect):
             self._read(reader, plan)
         elif records is ErrorCode.OFFSET_OUT_OF_RANGE and plan.effect.offset < log.log_start_offset:
             self._wanted[reader] = None  # deleted meanwhile: what is left of the log is read
@@ -175,6 +171,22 @@ class LogReads:
     def _fail(self, reader: LogReader, error: ErrorCode) -> None:
         self._wanted.pop(reader, None)
         self._give_up(reader, error)
+
+
+def _plan_read(log: PartitionLog, offset: int) -> ReadPlan | ErrorCode | DiskError | None:
+    try:
+        return log.plan_read(offset, READ_BYTES, log.log_end_offset, min_one_batch=True)
+    except DiskError as error:
+        return error
+
+
+def _finish_read(
+    log: PartitionLog, plan: ReadPlan, found: FoundBatches | NotFound
+) -> memoryview | FileRange | ReadBatchesEffect | ErrorCode | DiskError:
+    try:
+        return log.finish_read(plan, found)
+    except DiskError as error:
+        return error
 
 
 def _whole_batches(data: memoryview) -> tuple[memoryview, int]:

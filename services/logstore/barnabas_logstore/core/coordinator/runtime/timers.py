@@ -5,9 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-from barnabas.containment import CONTAINING, Place
+from barnabas_logstore.core.coordinator.runtime.guard import Guard, Owner
 from barnabas_logstore.core.replica.containment import COORDINATOR_STATE
 
 _NONE: Final = -1
@@ -24,19 +24,13 @@ class Clock:
     """The wall clock, for records."""
 
 
-class Owner(Protocol):
-    """Of a deadline: what is in doubt if its action fails."""
-
-    def state_in_doubt(self, place: Place, error: Exception) -> None: ...
-
-
 class Deadline:
     """Runs its action at its time, unless it is moved or cancelled before."""
 
     __slots__ = ("at_ms", "on_due", "owner", "planned_ms")
 
     def __init__(self, on_due: Callable[[], None], owner: Owner | None = None) -> None:
-        """`owner`: None, if all that this process does is in doubt."""
+        """`owner`: of what is in doubt if the action fails; None, if all that this process does is in doubt."""
         self.on_due = on_due
         self.owner = owner
         self.at_ms = _NONE
@@ -103,13 +97,12 @@ class Timers:
             elif deadline.at_ms >= 0:
                 deadline.at_ms = _NONE
                 self._count -= 1
-                try:
+                owner = deadline.owner  # which its action may end
+                if owner is None:
                     deadline.on_due()
-                except Exception as error:
-                    if deadline.owner is None:
-                        raise
-                    with CONTAINING:
-                        deadline.owner.state_in_doubt(COORDINATOR_STATE, error)
+                else:
+                    with Guard(owner, COORDINATOR_STATE):
+                        deadline.on_due()
 
     def _plan(self, deadline: Deadline) -> None:
         deadline.planned_ms = deadline.at_ms

@@ -15,7 +15,6 @@ from typing import Final, Protocol
 from barnabas.channel.messages import GroupAnswer, GroupCall
 from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.cluster.messages import NO_LEADER
-from barnabas.containment import CONTAINING
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response_body, encode_body
 from barnabas.wire.errors import ErrorCode
@@ -26,6 +25,7 @@ from barnabas.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from barnabas.wire.primitives import MalformedFrame
+from barnabas_logstore.core.coordinator.runtime.guard import Guard
 from barnabas_logstore.core.coordinator.transactions.shard import TransactionShard
 from barnabas_logstore.core.coordinator.transactions.transaction import TopicPartition, Transaction, TransactionState
 from barnabas_logstore.core.replica.containment import COORDINATOR_STATE
@@ -138,11 +138,8 @@ class TransactionMarkerSender:
             del self._queue[ending]
             if not ending.is_forgotten:
                 count += len(partitions)
-                try:
+                with Guard(ending.sender.result, COORDINATOR_STATE):
                     self._route(ending, partitions, by_leader, now_ms)
-                except Exception as error:
-                    with CONTAINING:
-                        ending.sender.result.state_in_doubt(COORDINATOR_STATE, error)
         for node_id, parts in by_leader.items():
             for some in _calls(parts):
                 self._send(node_id, some, now_ms)
@@ -202,11 +199,8 @@ class TransactionMarkerSender:
         for ending, partitions in parts:
             if ending.is_forgotten:
                 continue
-            try:
+            with Guard(ending.sender.result, COORDINATOR_STATE):
                 self._note_outcome(ending, partitions, errors, sent_ms)
-            except Exception as error:
-                with CONTAINING:
-                    ending.sender.result.state_in_doubt(COORDINATOR_STATE, error)
 
     def _note_outcome(self, ending: _Ending, partitions: list[TopicPartition], errors: _Errors, sent_ms: int) -> None:
         producer_id = ending.transaction.producer_id
