@@ -35,8 +35,8 @@ class Bound(NamedTuple):
 MAXIMA: Final = {
     "produce": Bound(13, 25, 14),
     "fetch": Bound(13, 25, 18),
-    "commit of a group": Bound(25, 42, 16),
-    "commit of a transaction": Bound(26, 46, 15),
+    "commit of a group": Bound(25, 43, 16),
+    "commit of a transaction": Bound(26, 47, 15),
 }
 _ASK: Final = {
     "produce": (Cluster, "produce"),

@@ -134,7 +134,7 @@ class Coordination:
         self._now_ms, self._wall_ms = now_ms, wall_ms
         self._may_write_markers = True
         is_due = self._deadline_ms is not None and now_ms >= self._deadline_ms
-        if not (is_due or self.has_work or self._led.has_changes or self._led.reads.are_wanted or self._deleted_topics):
+        if not (is_due or self.has_work or self._led.has_changes or self._led.reads.wanted or self._deleted_topics):
             return
         groups, transactions = self._groups, self._transactions
         groups.begin_turn(now_ms, wall_ms)
@@ -228,7 +228,8 @@ class Coordination:
         for runtime in self.runtimes:
             if runtime.listings.faults:
                 self._contain_listings(runtime.listings)
-        self._led.reads.begin()
+        if self._led.reads.wanted:
+            self._led.reads.begin()
         next_pause_ms = self._led.next_pause_ms()
         deadlines_ms = (
             self._groups.next_deadline_ms(),
@@ -242,7 +243,7 @@ class Coordination:
     @property
     def has_work(self) -> bool:
         """Whether anything is left that the last step did not process."""
-        has_arrived = len(self._inbox) > 0 or self._led.reads.has_arrived or self._markers.has_work
+        has_arrived = len(self._inbox) > 0 or len(self._led.reads.arrived) > 0 or self._markers.has_work
         return has_arrived or self._have_coordinators_work
 
     @property

@@ -314,8 +314,8 @@ class Leadership:
 
     def deliver(self, now_ms: int) -> None:
         """Pass one piece that has arrived to its coordinator."""
-        while self.reads.has_arrived:
-            led, data, next_offset = self.reads.take_arrived()
+        while self.reads.arrived:
+            led, data, next_offset = self.reads.arrived.popleft()
             partition = led.partition
             if self._led.get((partition.topic, partition.partition)) is led:
                 coordinator = self._coordinators[partition.topic]

@@ -64,37 +64,26 @@ class LogReads:
         self._replicas = replicas
         self._outbox = outbox
         self._give_up = give_up
-        self._wanted: dict[LogReader, None] = {}
+        self.wanted: dict[LogReader, None] = {}
+        """Whose next piece has not begun; read only."""
+        self.arrived: deque[tuple[LogReader, memoryview, int]] = deque()
+        """Complete batches, and the offset after them; leadership takes them."""
         self._reads: dict[ReadBatchesEffect, tuple[LogReader, ReadPlan]] = {}
-        self._arrived: deque[tuple[LogReader, memoryview, int]] = deque()
 
     def want(self, reader: LogReader) -> None:
         """Read a piece of its log from `wanted_offset` on, when there is memory for it."""
-        self._wanted[reader] = None
-
-    @property
-    def are_wanted(self) -> bool:
-        """Whether anything is wanted that has not begun."""
-        return bool(self._wanted)
-
-    @property
-    def has_arrived(self) -> bool:
-        return bool(self._arrived)
-
-    def take_arrived(self) -> tuple[LogReader, memoryview, int]:
-        """Return the oldest piece that has arrived: complete batches, and the offset after them."""
-        return self._arrived.popleft()
+        self.wanted[reader] = None
 
     def forget(self, reader: LogReader) -> None:
         """Its epoch is over: what has arrived of its log may still be taken, but is not wanted any more."""
-        self._wanted.pop(reader, None)
+        self.wanted.pop(reader, None)
         for effect in [effect for effect, (wanted_by, _) in self._reads.items() if wanted_by is reader]:
             del self._reads[effect]
 
     def begin(self) -> None:
         """Continue reading, as far as memory allows; what is not written yet is checked again in the next turn."""
-        for reader in list(self._wanted):
-            if len(self._reads) + len(self._arrived) >= READS_MAX:
+        for reader in list(self.wanted):
+            if len(self._reads) + len(self.arrived) >= READS_MAX:
                 return
             if reader.lacks_room and reader.partition.log.no_room is not None:
                 continue
@@ -114,7 +103,7 @@ class LogReads:
         if isinstance(plan, DiskError):
             self._disk_failed(reader, plan)
         elif isinstance(plan, ReadPlan):
-            del self._wanted[reader]
+            del self.wanted[reader]
             self._read(reader, plan)
         elif plan is not None:
             self._fail(reader, plan)
@@ -126,9 +115,9 @@ class LogReads:
         self._outbox.add_effect(effect, Completion(lambda found: self._on_bytes(effect, found), failed))
 
     def _arrive(self, reader: LogReader, data: memoryview, next_offset: int) -> None:
-        self._wanted.pop(reader, None)
+        self.wanted.pop(reader, None)
         reader.wanted_offset = None
-        self._arrived.append((reader, data, next_offset))
+        self.arrived.append((reader, data, next_offset))
 
     def _on_bytes(self, effect: ReadBatchesEffect, found: FoundBatches | NotFound) -> None:
         """The bytes of a log have arrived; the coordinator may have lost it meanwhile."""
@@ -150,7 +139,7 @@ class LogReads:
         elif isinstance(records, ReadBatchesEffect):
             self._read(reader, plan)
         elif records is ErrorCode.OFFSET_OUT_OF_RANGE and plan.effect.offset < log.log_start_offset:
-            self._wanted[reader] = None  # deleted meanwhile: what is left of the log is read
+            self.wanted[reader] = None  # deleted meanwhile: what is left of the log is read
         elif isinstance(records, ErrorCode):
             self._fail(reader, records)
         else:
@@ -166,10 +155,10 @@ class LogReads:
         self._replicas.disk_failed(reader.partition.log, error)
         if error.is_lack_of_room:
             reader.lacks_room = True
-            self._wanted[reader] = None
+            self.wanted[reader] = None
 
     def _fail(self, reader: LogReader, error: ErrorCode) -> None:
-        self._wanted.pop(reader, None)
+        self.wanted.pop(reader, None)
         self._give_up(reader, error)
 
 
