@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, Protocol
 
 from barnabas.metrics.containment_families import CONTAINED_EXCEPTIONS
 from barnabas.metrics.family import Sample
@@ -71,6 +71,33 @@ class Place:
     @property
     def service(self) -> str:
         return self.name.partition(".")[0]
+
+
+class StateOwner(Protocol):
+    """Of a state that may be half-changed when an unexpected exception is caught."""
+
+    def state_in_doubt(self, place: Place, error: Exception) -> None: ...
+
+
+class Guard:
+    """A block that ends with the first exception in it, which leaves its owner's state in doubt; what is behind the
+    block goes on. Raises Uncontained if that can't be noted.
+    """
+
+    __slots__ = ("_owner", "_place")
+
+    def __init__(self, owner: StateOwner, place: Place) -> None:
+        self._owner = owner
+        self._place = place
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        with CONTAINING:
+            self._owner.state_in_doubt(self._place, error)
+        return True
 
 
 @dataclass(slots=True, frozen=True)

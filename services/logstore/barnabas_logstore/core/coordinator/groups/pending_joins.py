@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from barnabas_logstore.core.coordinator.runtime.guard import Owner
+from barnabas.containment import StateOwner
 from barnabas_logstore.core.coordinator.runtime.timers import Deadline
 
 PENDING_JOINS_MAX: Final = 10_000
@@ -34,7 +34,7 @@ class PendingJoin(Deadline):
         member_id: str,
         client_host: str,
         on_due: Callable[[], None],
-        owner: Owner | None = None,
+        owner: StateOwner | None = None,
     ) -> None:
         super().__init__(on_due, owner)
         self.client_host = client_host

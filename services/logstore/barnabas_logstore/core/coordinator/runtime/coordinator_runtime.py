@@ -21,6 +21,7 @@ from functools import partial
 from typing import Final, Generic
 
 from barnabas.channel.messages import GroupAnswer, GroupCall, GroupCollect
+from barnabas.containment import Guard
 from barnabas.ports.compression import Decompress
 from barnabas.wire.codec import UnsupportedVersion, decode_request, encode_body_in_steps
 from barnabas.wire.errors import ErrorCode, Refused
@@ -28,7 +29,6 @@ from barnabas.wire.markers import TransactionEnd
 from barnabas.wire.messages import Request
 from barnabas.wire.primitives import MalformedFrame
 from barnabas_logstore.core.coordinator.runtime.coordinator_log import CoordinatedLog
-from barnabas_logstore.core.coordinator.runtime.guard import Guard
 from barnabas_logstore.core.coordinator.runtime.led_shard import LedShard
 from barnabas_logstore.core.coordinator.runtime.listings import Listings
 from barnabas_logstore.core.coordinator.runtime.shard import Effect, S, ShardKind, StreamAnswer, do_all

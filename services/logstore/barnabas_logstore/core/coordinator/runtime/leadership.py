@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from barnabas.containment import CONTAINING, Place
+from barnabas.containment import CONTAINING, Guard, Place
 from barnabas.wire.errors import ErrorCode, Refused
 from barnabas.wire.markers import ProducerInTransaction, TransactionEnd
 from barnabas.wire.record_batch import Record, build_batch
 from barnabas_logstore.core.coordinator.runtime.coordinator_log import Coordinator
-from barnabas_logstore.core.coordinator.runtime.guard import Guard
 from barnabas_logstore.core.coordinator.runtime.log_reads import LogReader, LogReads
 from barnabas_logstore.core.data.appends import Appends
 from barnabas_logstore.core.replica.containment import APPEND_TO_LOG, COORDINATOR_LOAD, COORDINATOR_STATE

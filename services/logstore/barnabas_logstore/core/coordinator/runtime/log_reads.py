@@ -11,13 +11,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from barnabas.containment import Place
+from barnabas.containment import Guard, Place
 from barnabas.ports.disk import DiskError
 from barnabas.wire.errors import ErrorCode
 from barnabas.wire.file_range import FileRange
 from barnabas.wire.primitives import MalformedFrame
 from barnabas.wire.record_batch import iterate_headers
-from barnabas_logstore.core.coordinator.runtime.guard import Guard
 from barnabas_logstore.core.replica.containment import COORDINATOR_LOAD
 from barnabas_logstore.core.replica.partition import Partition
 from barnabas_logstore.core.replica.replicas import Replicas

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from barnabas_logstore.core.coordinator.runtime.guard import Guard, Owner
+from barnabas.containment import Guard, StateOwner
 from barnabas_logstore.core.replica.containment import COORDINATOR_STATE
 
 _NONE: Final = -1
@@ -29,7 +29,7 @@ class Deadline:
 
     __slots__ = ("at_ms", "on_due", "owner", "planned_ms")
 
-    def __init__(self, on_due: Callable[[], None], owner: Owner | None = None) -> None:
+    def __init__(self, on_due: Callable[[], None], owner: StateOwner | None = None) -> None:
         """`owner`: of what is in doubt if the action fails; None, if all that this process does is in doubt."""
         self.on_due = on_due
         self.owner = owner

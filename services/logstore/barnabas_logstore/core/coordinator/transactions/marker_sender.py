@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from barnabas.channel.messages import GroupAnswer, GroupCall
 from barnabas.cluster.internal_topics import TRANSACTION_STATE_TOPIC
 from barnabas.cluster.messages import NO_LEADER
+from barnabas.containment import Guard
 from barnabas.wire.api_keys import ApiKey
 from barnabas.wire.codec import decode_response_body, encode_body
 from barnabas.wire.errors import ErrorCode
@@ -25,7 +26,6 @@ from barnabas.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from barnabas.wire.primitives import MalformedFrame
-from barnabas_logstore.core.coordinator.runtime.guard import Guard
 from barnabas_logstore.core.coordinator.transactions.shard import TransactionShard
 from barnabas_logstore.core.coordinator.transactions.transaction import TopicPartition, Transaction, TransactionState
 from barnabas_logstore.core.replica.containment import COORDINATOR_STATE
