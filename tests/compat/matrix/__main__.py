@@ -20,9 +20,10 @@ from barnabas_cli.local.cluster import ClusterError, Started
 from barnabas_cli.local.services import Role
 from bench.apache_kafka import ApacheKafka
 from tests.compat.matrix import table
+from tests.compat.matrix.check import AGAINST, QUICK, check
 from tests.compat.matrix.clients import CLIENTS, Client
 from tests.compat.matrix.programs import Report, run_program
-from tests.compat.matrix.results import Saved, commit, save, today
+from tests.compat.matrix.results import Saved, commit, load, save, today
 from tests.compat.matrix.toolchains import CACHE, ROOT, UnavailableError, prepare
 from tests.integration.reserved_ports import free_port
 from tests.integration.running_cluster import RunningCluster
@@ -39,11 +40,14 @@ REPLICATION = {"1": 1, "3": 3, table.PEER: 1}
 @click.option("--toolchain", "toolchains", multiple=True, help="All clients of this toolchain.")
 @click.option("--against", default="1,3", show_default=True, help="1, 3, or kafka: Apache Kafka, to compare with.")
 @click.option("--save/--no-save", "is_saved", default=True, show_default=True)
-def main(names: tuple[str, ...], toolchains: tuple[str, ...], against: str, is_saved: bool) -> None:
-    """Run the clients, or some of them; exits with 1 when one of them did not start."""
+@click.option("--check", "is_check", is_flag=True, help="The quick half, held to what is saved; saves nothing.")
+def main(names: tuple[str, ...], toolchains: tuple[str, ...], against: str, is_saved: bool, is_check: bool) -> None:
+    """Run the clients, or some of them; exits with 1 when one of them did not start, or did worse in a check."""
     everybody = not (names or toolchains)
     order = [client.name for client in CLIENTS]
     chosen = [each for each in CLIENTS if everybody or each.name in names or each.toolchain in toolchains]
+    if is_check:
+        sys.exit(_is_worse([each for each in chosen if each.name in (names or QUICK)]))
     is_started = True
     for cluster in against.split(","):
         with _bootstrap(cluster) as bootstrap:
@@ -56,6 +60,19 @@ def main(names: tuple[str, ...], toolchains: tuple[str, ...], against: str, is_s
     sys.exit(not is_started)
 
 
+def _is_worse(clients: list[Client]) -> bool:
+    for toolchain in dict.fromkeys(client.toolchain for client in clients):
+        _prepared(toolchain)
+    with _bootstrap(AGAINST) as bootstrap:
+
+        def run(client: Client, suffix: str) -> Report:
+            return _report(client, _prepared(client.toolchain), AGAINST, bootstrap, suffix)
+
+        worse = check(clients, run, load())
+    click.echo(f"{len(clients) - len(worse)} passed, {len(worse)} failed")
+    return bool(worse)
+
+
 @cache
 def _prepared(toolchain: str) -> Path | UnavailableError:
     click.echo(f"preparing {toolchain}")
@@ -65,10 +82,12 @@ def _prepared(toolchain: str) -> Path | UnavailableError:
         return reason
 
 
-def _report(client: Client, directory: Path | UnavailableError, cluster: str, bootstrap: str) -> Report:
+def _report(
+    client: Client, directory: Path | UnavailableError, cluster: str, bootstrap: str, suffix: str = ""
+) -> Report:
     if isinstance(directory, UnavailableError):
         return Report(skipped=str(directory))
-    prefix = "".join(letter if letter.isalnum() else "-" for letter in client.name.lower()).strip("-")
+    prefix = "".join(letter if letter.isalnum() else "-" for letter in client.name.lower()).strip("-") + suffix
     argv = [*client.argv(directory), bootstrap, str(REPLICATION[cluster]), prefix]
     log = CACHE / "logs" / cluster / f"{prefix}.log"
     return run_program(argv, directory, log, client.seconds_max, {"PYTHONPATH": str(ROOT)})

@@ -17,6 +17,8 @@ class Report:
     version: str = ""
     results: dict[str, str] = field(default_factory=dict)
     """Capability to the reason of its failure; empty where it works."""
+    lacking: list[str] = field(default_factory=list)
+    """What the client has no call for, where its program says so."""
     skipped: str = ""
     seconds: int = 0
 
@@ -67,6 +69,8 @@ def read_report(lines: list[str], end: str) -> Report:
         match word:
             case "version":
                 report.version = rest
+            case "lacks":
+                report.lacking = rest.split()
             case "plan":
                 report.results = dict.fromkeys(rest.split(), end)
             case "ok" if rest in report.results:

@@ -44,9 +44,13 @@ def today() -> str:
 
 
 def commit() -> str:
-    """Of the tree as it is; a plus where files of it differ."""
-    changed = _git("status", "--porcelain", "--untracked-files=no", "barnabas", "cli", "services", "protos")
-    return _git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+    """Return the last commit that changed what clusters run; a plus where files of it differ.
+
+    Commits of tests and pages leave it as it is, so that a row names the same program after they are rebased.
+    """
+    program = ("barnabas", "cli", "services", "protos")
+    changed = _git("status", "--porcelain", "--untracked-files=no", *program)
+    return _git("log", "-1", "--format=%h", "--", *program) + ("+" if changed else "")
 
 
 def _git(*arguments: str) -> str:

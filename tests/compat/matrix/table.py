@@ -12,12 +12,17 @@ PAGE: Final = ROOT / "docs/use/clients.md"
 BEGIN: Final = "<!-- what `make compat` writes -->"
 END: Final = "<!-- to here -->"
 
+TRANSACTIONS: Final = "transactions"
+"""An area, and its first capability: programs that do not check it say whether their client has it."""
+NO_CALL: Final = "–"
+NOT_ASKED: Final = "not asked"
 AREAS: Final[dict[str, tuple[str, ...]]] = {
     "topics": ("create-topic", "list-topics", "describe-topics", "create-partitions", "delete-topic"),
-    "produce": ("produce", "produce-idempotent"),
+    "produce": ("produce", "produce-acks-0", "produce-acks-1", "produce-idempotent"),
     "codecs": ("produce-gzip", "produce-snappy", "produce-lz4", "produce-zstd"),
-    "by assignment": ("consume-assigned", "consume-seek", "list-offsets"),
+    "by assignment": ("consume-assigned", "consume-seek", "list-offsets", "offsets-by-time"),
     "groups": ("group-share", "group-cooperative", "static-member", "group-resume"),
+    TRANSACTIONS: ("transactions", "transactional-offsets"),
     "groups' admin": (
         "list-groups",
         "describe-groups",
@@ -46,7 +51,7 @@ def rows(saved: list[Saved]) -> str:
     lines += [
         _row(name, _version(runs), *(_count(runs.get(each)) for each in BARNABAS)) for name, runs in others.items()
     ]
-    lines += ["", *_failures(clients), "", *_commits_by_day(saved)]
+    lines += ["", *_failures(clients), "", *_failures_of_peer(clients), *_commits_by_day(saved)]
     return "\n".join(lines)
 
 
@@ -64,7 +69,7 @@ def _by_client(saved: Iterable[Saved]) -> dict[str, dict[str, Saved]]:
 
 
 def _is_checked(runs: dict[str, Saved]) -> bool:
-    return any("create-topic" in each.report.results for each in runs.values())
+    return any("produce" in each.report.results for each in runs.values())
 
 
 def _version(runs: dict[str, Saved]) -> str:
@@ -75,14 +80,15 @@ def _cells(runs: dict[str, Saved]) -> list[str]:
     known = {capability for capabilities in AREAS.values() for capability in capabilities}
     asked = {capability for each in runs.values() for capability in each.report.results}
     areas = [*AREAS.values(), tuple(sorted(asked - known))]
-    cells = [[_area(runs.get(against), area, asked) for against in BARNABAS] for area in areas]
-    return ["–" if set(each) == {"–"} else " / ".join(each) for each in cells]
+    lacking = {capability for each in runs.values() for capability in each.report.lacking}
+    cells = [[_area(runs.get(against), area, asked, lacking) for against in BARNABAS] for area in areas]
+    return [each[0] if set(each) <= {NO_CALL, NOT_ASKED} else " / ".join(each) for each in cells]
 
 
-def _area(run: Saved | None, area: tuple[str, ...], asked: set[str]) -> str:
+def _area(run: Saved | None, area: tuple[str, ...], asked: set[str], lacking: set[str]) -> str:
     of_client = [capability for capability in area if capability in asked]
     if not of_client:
-        return "–"
+        return NOT_ASKED if TRANSACTIONS in area and TRANSACTIONS not in lacking else NO_CALL
     if run is None or run.report.skipped:
         return "not run" if run is None else "skipped"
     works = sum(run.report.results.get(capability) == "" for capability in of_client)
@@ -115,6 +121,20 @@ def _failures(clients: dict[str, dict[str, Saved]]) -> list[str]:
     if not lines:
         return ["Nothing failed."]
     return ["What failed:", "", *_heading("client", "capability", "logstores", "why", "Apache Kafka 4.4"), *lines]
+
+
+def _failures_of_peer(clients: dict[str, dict[str, Saved]]) -> list[str]:
+    """What works with Barnabas, and not with Apache Kafka; no lines where there is nothing."""
+    lines = []
+    for name, runs in clients.items():
+        ours = [runs[against].report for against in BARNABAS if against in runs]
+        for capability, why in (runs[PEER].report.failed if PEER in runs else {}).items():
+            if ours and all(report.results.get(capability) == "" for report in ours):
+                lines.append(_row(name, capability, _cell(why)))
+    if not lines:
+        return []
+    heading = _heading("client", "capability", "what Apache Kafka 4.4 says to it")
+    return ["What works with Barnabas, and failed with Apache Kafka:", "", *heading, *lines, ""]
 
 
 def _commits_by_day(saved: list[Saved]) -> list[str]:

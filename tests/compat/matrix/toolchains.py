@@ -20,6 +20,13 @@ STREAMS: Final = ROOT / "tests/faults/streams/java"
 CACHE: Final = ROOT / ".cache/compat"
 PEER_LIBS: Final = ROOT / ".cache/peer/libs"
 _NPM: Final = [["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"]]
+_NODE_HEADERS: Final = Path("/usr/include/node")
+# npm fetches no headers where they came with Node itself, as with its packages for Debian.
+_NPM_WITH_COMPILER: Final = [[*_NPM[0], "--prefix", "rdkafka", *(["--nodedir=/usr"] if _NODE_HEADERS.exists() else [])]]
+_GO_OLDER: Final = [
+    ["go", "mod", "tidy", "-modfile=older.mod"],
+    ["go", "build", "-modfile=older.mod", "-tags=older", "-o", "bin/", "./cmd/sarama"],
+]
 _GO: Final = [["go", "mod", "tidy"], ["go", "build", "-o", "bin/", "./..."]]
 
 
@@ -37,14 +44,23 @@ def prepare(toolchain: str) -> Path:
         case "security-node":
             need("node", "npm")
             return build(SECURITY / "node", CACHE / toolchain, _NPM)
+        case "node-rdkafka":
+            need("node", "npm", "make", "c++")
+            return build(SOURCES / "node", CACHE / toolchain, _NPM_WITH_COMPILER)
         case "go":
             need("go")
             return build(SOURCES / toolchain, CACHE / toolchain, _GO)
+        case "go-older":
+            need("go")
+            return build(SOURCES / "go", CACHE / toolchain, _GO_OLDER)
         case "security-go":
             need("go")
             return build(SECURITY / "go", CACHE / toolchain, _GO)
         case "rust":
             need("cargo", "cc", "make")
+            return build(SOURCES / toolchain, CACHE / toolchain, [["cargo", "build"]])
+        case "rskafka":
+            need("cargo", "cc")
             return build(SOURCES / toolchain, CACHE / toolchain, [["cargo", "build"]])
         case "peer":
             need("java", "javac")
@@ -57,6 +73,14 @@ def prepare(toolchain: str) -> Path:
             sources = sorted(str(path.relative_to(SOURCES / "java")) for path in (SOURCES / "java").glob("*.java"))
             compile_all = ["javac", "-d", "classes", "-cp", f"{PEER_LIBS}/*:libs/*", *sources]
             return build(SOURCES / toolchain, CACHE / toolchain, [copy, compile_all])
+        case "java-0.10.2":
+            return _older_java(toolchain, "0.10.2.2", "Checks", "older/RecordChecks", "older/Clients0102")
+        case "java-2.1":
+            records = ("Checks", "TransactionChecks", "older/RecordChecks", "older/Clients21")
+            return _older_java(toolchain, "2.1.1", *records)
+        case "java-3.9":
+            recent = ("Checks", "TransactionChecks", "JavaClients", "older/recent/RecentCalls")
+            return _older_java(toolchain, "3.9.1", *recent)
         case "streams":
             need("java", "javac", "mvn")
             copy = ["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", "-DoutputDirectory=libs"]
@@ -66,6 +90,15 @@ def prepare(toolchain: str) -> Path:
             return _kafka_python_suite()
         case _:
             raise AssertionError(f"no toolchain {toolchain}")
+
+
+def _older_java(toolchain: str, version: str, *classes: str) -> Path:
+    """Compile these classes of `java` against Kafka's clients of another version, which go to `older/libs`."""
+    need("java", "javac", "mvn")
+    get = ["mvn", "--batch-mode", "--quiet", "dependency:copy-dependencies", f"-Dkafka.version={version}"]
+    copy = [*get, "-DoutputDirectory=libs", "--file", "older/pom.xml"]
+    compile_all = ["javac", "-d", "classes", "-cp", "older/libs/*", *(f"{name}.java" for name in classes)]
+    return build(SOURCES / "java", CACHE / toolchain, [copy, compile_all])
 
 
 _SERVICE = '''"""What the sdist leaves out of `test`: a broker that somebody else has started."""

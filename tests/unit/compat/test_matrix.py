@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from tests.compat.matrix import table
-from tests.compat.matrix.clients import CLIENTS
+from tests.compat.matrix.check import ATTEMPTS, QUICK, check, new_failures
+from tests.compat.matrix.clients import CLIENTS, Client
 from tests.compat.matrix.programs import Report, read_report, run_program
 from tests.compat.matrix.results import Saved, load, save
 
@@ -60,6 +61,67 @@ def test_a_run_of_one_client_replaces_its_row_alone(tmp_path: Path) -> None:
     save([saved("kcat", "1", produce="it broke"), saved("aiokafka", "1", produce="")], ["kcat", "aiokafka"], path)
     save([saved("kcat", "1", produce="")], ["kcat", "aiokafka"], path)
     assert [(each.client, each.report.failed) for each in load(path)] == [("kcat", {}), ("aiokafka", {})]
+
+
+def test_what_a_program_says_that_its_client_lacks_is_no_capability() -> None:
+    report = read_report(["lacks transactions", *LINES], "it ended early")
+    assert report.lacking == ["transactions"]
+    assert "transactions" not in report.results
+
+
+def test_a_client_that_was_not_asked_for_transactions_differs_from_one_without() -> None:
+    asked, unasked, without = (saved(name, "1", produce="") for name in ("asked", "unasked", "without"))
+    asked.report.results |= {"transactions": "", "transactional-offsets": "it broke"}
+    without.report.lacking = ["transactions"]
+    column = [name.strip() for name in table.rows([asked]).splitlines()[0].split("|")].index("transactions")
+    rows = table.rows([asked, unasked, without]).splitlines()[2:5]
+    assert [row.split("|")[column].strip() for row in rows] == ["1 of 2 / not run", "not asked", "–"]
+
+
+def test_what_works_with_barnabas_alone_is_reported_with_what_apache_kafka_says() -> None:
+    heading = "What works with Barnabas, and failed with Apache Kafka:"
+    ours = [saved("old", "1", produce=""), saved("old", "3", produce="")]
+    rows = table.rows([*ours, saved("old", "kafka", produce="too old")])
+    assert "| old | produce | too old |" in rows.split(heading)[1]
+    assert heading not in table.rows([*ours, saved("old", "kafka", produce="")])
+    ours[1].report.results["produce"] = "too old"
+    assert heading not in table.rows([*ours, saved("old", "kafka", produce="too old")])
+
+
+def client(name: str) -> Client:
+    return Client(name, "python", lambda directory: [])
+
+
+def test_a_check_forgives_what_is_saved_as_failed_alone() -> None:
+    before = [saved("kcat", "1", produce="it broke"), saved("kcat", "3", acls="it broke")]
+    report = Report("1.2", {"acls": "again", "produce": "it broke", "produce-gzip": ""})
+    assert new_failures("kcat", report, before) == {"produce": "it broke"}
+    assert new_failures("another", report, before) == {"acls": "again", "produce": "it broke"}
+
+
+def test_a_check_runs_again_what_is_worse_under_other_names() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def run(each: Client, suffix: str) -> Report:
+        asked.append((each.name, suffix))
+        broken = each.name == "broken" or (each.name == "late" and not suffix)
+        return Report("1.2", {"produce": "it broke" if broken else ""})
+
+    assert check([client(name) for name in ("works", "late", "broken")], run, []) == ["broken"]
+    assert sorted(asked) == [("broken", ""), ("broken", "-1"), ("late", ""), ("late", "-1"), ("works", "")]
+    assert ATTEMPTS == 2
+
+
+def test_a_check_passes_a_client_whose_toolchain_is_missing() -> None:
+    assert check([client("skipped")], lambda *_: Report(skipped="cargo not on PATH"), []) == []
+
+
+def test_a_program_without_a_plan_fails_a_check() -> None:
+    assert check([client("kcat")], lambda *_: read_report(["Traceback"], "end"), []) == ["kcat"]
+
+
+def test_the_quick_half_is_of_clients_of_the_matrix() -> None:
+    assert set(QUICK) <= {client.name for client in CLIENTS}
 
 
 def test_names_of_clients_are_distinct() -> None:

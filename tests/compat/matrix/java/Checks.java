@@ -1,4 +1,5 @@
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -19,10 +20,16 @@ final class Checks {
         void run() throws Exception;
     }
 
+    /** Creates a topic of PARTITIONS partitions, if its client can. */
+    interface Topics {
+        void create(String name) throws Exception;
+    }
+
     final String bootstrap;
     final short replication;
     private final String prefix;
     private final Map<String, Check> all = new LinkedHashMap<>();
+    private final List<String> lacking = new ArrayList<>();
 
     Checks(String[] arguments) {
         bootstrap = arguments[0];
@@ -48,9 +55,17 @@ final class Checks {
         return this;
     }
 
+    /** The client has no call for it. */
+    void lacks(String capability) {
+        lacking.add(capability);
+    }
+
     /** Says what will be checked, and checks it; one that fails stops none of those behind it. */
     void run(String version) {
         System.out.println("version " + version);
+        if (!lacking.isEmpty()) {
+            System.out.println("lacks " + String.join(" ", lacking));
+        }
         System.out.println("plan " + String.join(" ", all.keySet()));
         all.forEach((capability, check) -> {
             try {

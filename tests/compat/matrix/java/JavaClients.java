@@ -1,6 +1,5 @@
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
@@ -28,6 +27,7 @@ import org.apache.kafka.clients.admin.ScramMechanism;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
@@ -52,7 +52,6 @@ import org.apache.kafka.common.resource.ResourcePattern;
 import org.apache.kafka.common.resource.ResourceType;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
-import org.apache.kafka.common.utils.internals.AppInfoParser;
 
 /** Kafka's own producer, consumer and admin. What is not of records is what Kafka without an authorizer answers. */
 public final class JavaClients {
@@ -88,6 +87,8 @@ public final class JavaClients {
             Checks.equal(described(topic).partitions().get(0).replicas().size(), (int) checks.replication);
         });
         checks.add("produce", () -> roundTrip("produce", "enable.idempotence", "false"));
+        checks.add("produce-acks-0", () -> roundTrip("acks-0", "acks", "0", "enable.idempotence", "false"));
+        checks.add("produce-acks-1", () -> roundTrip("acks-1", "acks", "1", "enable.idempotence", "false"));
         checks.add("produce-idempotent", () -> roundTrip("idempotent", "enable.idempotence", "true"));
         for (String codec : List.of("gzip", "snappy", "lz4", "zstd")) {
             checks.add("produce-" + codec, () -> roundTrip(codec, "compression.type", codec));
@@ -102,10 +103,13 @@ public final class JavaClients {
             Checks.equal(offset(OffsetSpec.latest()), (long) Checks.RECORDS);
             Checks.isTrue(offset(OffsetSpec.maxTimestamp()) >= 0, "the offset of the largest timestamp");
         });
+        checks.add("offsets-by-time", this::offsetsByTime);
         checks.add("group-share", () -> groupShare("org.apache.kafka.clients.consumer.RangeAssignor"));
         checks.add("group-cooperative", () -> groupShare("org.apache.kafka.clients.consumer.CooperativeStickyAssignor"));
         checks.add("static-member", this::staticMember);
         checks.add("group-resume", this::groupResume);
+        new TransactionChecks(checks, this::create, (producer, offsets, id) ->
+                producer.sendOffsetsToTransaction(offsets, new ConsumerGroupMetadata(id))).addAll();
         addGroupAdministration();
         addTopicAdministration();
         addClusterAdministration();
@@ -114,12 +118,12 @@ public final class JavaClients {
             admin.deleteTopics(List.of(topic)).all().get();
             Checks.until(() -> !admin.listTopics().names().get().contains(topic), "the topic is gone");
         });
-        checks.run(AppInfoParser.getVersion());
+        checks.run(RecentCalls.version());
     }
 
     private void addGroupAdministration() {
         checks.add("list-groups", () -> {
-            Checks.isTrue(groupIds().contains(group), "of all types");
+            Checks.isTrue(RecentCalls.groupIds(admin).contains(group), "of all types");
             Checks.isTrue(
                     admin.listConsumerGroups().all().get().stream().anyMatch(each -> each.groupId().equals(group)), "of consumers");
         });
@@ -136,7 +140,7 @@ public final class JavaClients {
         });
         checks.add("delete-groups", () -> {
             admin.deleteConsumerGroups(List.of(group)).all().get();
-            Checks.isTrue(!groupIds().contains(group), "the group is gone");
+            Checks.isTrue(!RecentCalls.groupIds(admin).contains(group), "the group is gone");
         });
     }
 
@@ -152,11 +156,7 @@ public final class JavaClients {
             admin.incrementalAlterConfigs(Map.of(resource, List.of(change))).all().get();
             Checks.until(() -> config(resource).get("retention.ms").value().equals("123456"), "the config is returned");
         });
-        checks.add("list-config-resources", () -> {
-            Collection<ConfigResource> listed =
-                    admin.listConfigResources(Set.of(ConfigResource.Type.TOPIC), new org.apache.kafka.clients.admin.ListConfigResourcesOptions()).all().get();
-            Checks.isTrue(listed.contains(resource), "the topic has configs");
-        });
+        RecentCalls.addTo(checks, admin, resource);
         checks.add("delete-records", () -> {
             Map<TopicPartition, RecordsToDelete> before = Map.of(first, RecordsToDelete.beforeOffset(10));
             Checks.equal(admin.deleteRecords(before).lowWatermarks().get(first).get().lowWatermark(), 10L);
@@ -242,11 +242,6 @@ public final class JavaClients {
         return admin.listOffsets(Map.of(first, spec)).partitionResult(first).get().offset();
     }
 
-    private Set<String> groupIds() throws Exception {
-        Set<String> ids = new HashSet<>();
-        admin.listGroups().all().get().forEach(each -> ids.add(each.groupId()));
-        return ids;
-    }
 
     private Map<TopicPartition, OffsetAndMetadata> committed() throws Exception {
         return admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get();
@@ -373,6 +368,23 @@ public final class JavaClients {
         }
     }
 
+    private void offsetsByTime() throws Exception {
+        TopicPartition timed = new TopicPartition(checks.name("timed"), 0);
+        create(timed.topic());
+        long begin = System.currentTimeMillis() - 3_600_000;
+        try (KafkaProducer<String, String> producer =
+                new KafkaProducer<>(checks.properties(), new StringSerializer(), new StringSerializer())) {
+            for (int number = 0; number < Checks.RECORDS; number++) {
+                producer.send(new ProducerRecord<>(timed.topic(), 0, begin + 10L * number, null, "timed " + number)).get();
+            }
+        }
+        for (long number : new long[] {0, 7, Checks.RECORDS - 1, Checks.RECORDS}) {
+            OffsetSpec at = OffsetSpec.forTimestamp(begin + 10 * number - 3);
+            long expected = number < Checks.RECORDS ? number : -1;
+            Checks.equal(admin.listOffsets(Map.of(timed, at)).partitionResult(timed).get().offset(), expected);
+        }
+    }
+
     private void groupResume() {
         List<String> values = Checks.valuesOf("seek", Checks.RECORDS);
         int half = Checks.RECORDS / 2;
@@ -396,10 +408,9 @@ public final class JavaClients {
         try (Member member = new Member(id, "group.id", id)) {
             Checks.until(() -> member.partitions == Checks.PARTITIONS, "the member has all");
             ConsumerGroupDescription description = admin.describeConsumerGroups(List.of(id)).all().get().get(id);
-            Checks.equal(description.groupState().toString(), "Stable");
             Checks.equal(description.members().size(), 1);
             Checks.equal(description.members().iterator().next().assignment().topicPartitions().size(), Checks.PARTITIONS);
-            Checks.equal(admin.describeClassicGroups(List.of(id)).all().get().get(id).protocol(), "consumer");
+            RecentCalls.checkState(admin, description);
         }
     }
 

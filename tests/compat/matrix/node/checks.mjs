@@ -38,8 +38,9 @@ function withinTime(check) {
 }
 
 /** A check that fails stops none of those behind it. */
-export async function run(version, checks) {
+export async function run(version, checks, lacking = []) {
   console.log('version', version)
+  if (lacking.length) console.log('lacks', lacking.join(' '))
   console.log('plan', Object.keys(checks).join(' '))
   for (const [capability, check] of Object.entries(checks)) {
     try {

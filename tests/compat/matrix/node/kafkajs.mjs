@@ -29,12 +29,12 @@ const [TOPIC, SHARED, GROUP] = [name('topic'), name('shared'), name('group')]
 const create = topic =>
   admin.createTopics({ topics: [{ topic, numPartitions: PARTITIONS, replicationFactor: replication }], waitForLeaders: true })
 
-async function produce(topic, values, { partitions = 1, idempotent = false, compression = CompressionTypes.None } = {}) {
+async function produce(topic, values, { partitions = 1, idempotent = false, acks = -1, compression = CompressionTypes.None } = {}) {
   const producer = kafka.producer({ idempotent })
   await producer.connect()
   const messages = values.map((value, number) => ({ value, partition: number % partitions }))
   try {
-    await producer.send({ topic, messages, acks: -1, compression })
+    await producer.send({ topic, messages, acks, compression })
   } finally {
     await producer.disconnect()
   }
@@ -58,9 +58,9 @@ async function join(groupId, topic, settings = {}) {
 }
 
 /** kafkajs has no consumer by assignment: from its offset on, partition 0 is read by a group that seeks. */
-async function consume(topic, count, offset = 0) {
+async function consume(topic, count, offset = 0, settings = {}) {
   const found = []
-  const consumer = kafka.consumer({ groupId: name(`seek-${topic}-${offset}`) })
+  const consumer = kafka.consumer({ groupId: name(`seek-${topic}-${offset}-${count}`), ...settings })
   await consumer.connect()
   await consumer.subscribe({ topic, fromBeginning: true })
   await consumer.run({
@@ -100,10 +100,63 @@ async function readSome(count) {
   return found
 }
 
+async function offsetsByTime() {
+  const [topic, begin] = [name('timed'), Date.now() - 3600000]
+  await create(topic)
+  const producer = kafka.producer()
+  await producer.connect()
+  const messages = valuesOf('timed').map((value, number) => ({ value, partition: 0, timestamp: String(begin + 10 * number) }))
+  await producer.send({ topic, messages })
+  await producer.disconnect()
+  // It puts the end in place of "none".
+  for (const number of [0, 7, RECORDS - 1, RECORDS]) {
+    const found = await admin.fetchTopicOffsetsByTimestamp(topic, begin + 10 * number - 3)
+    equal(found.find(each => each.partition === 0).offset, String(number))
+  }
+}
+
+async function withTransactions(id, use) {
+  const producer = kafka.producer({ transactionalId: name(id), idempotent: true, maxInFlightRequests: 1 })
+  await producer.connect()
+  try {
+    await use(producer)
+  } finally {
+    await producer.disconnect()
+  }
+}
+
+async function transactions() {
+  const topic = name('transactions')
+  await create(topic)
+  await withTransactions('records', async producer => {
+    for (const [of, end] of [['one', 'commit'], ['aborted', 'abort'], ['two', 'commit']]) {
+      const transaction = await producer.transaction()
+      await transaction.send({ topic, messages: valuesOf(of).map(value => ({ value, partition: 0 })) })
+      await transaction[end]()
+    }
+  })
+  equal(await consume(topic, 2 * RECORDS), [...valuesOf('one'), ...valuesOf('two')])
+  const all = [...valuesOf('one'), ...valuesOf('aborted'), ...valuesOf('two')]
+  equal(await consume(topic, 3 * RECORDS, 0, { readUncommitted: true }), all)
+}
+
+async function transactionalOffsets() {
+  const [topic, consumerGroupId] = [name('transactional-offsets'), name('transactional-group')]
+  await create(topic)
+  await withTransactions('offsets', async producer => {
+    for (const [offset, end, expected] of [['5', 'abort', '-1'], ['7', 'commit', '7']]) {
+      const transaction = await producer.transaction()
+      await transaction.sendOffsets({ consumerGroupId, topics: [{ topic, partitions: [{ partition: 0, offset }] }] })
+      await transaction[end]()
+      await until(async () => (await offsetOf(consumerGroupId, topic)) === expected, `the group is at ${expected}`)
+    }
+  })
+}
+
 const groupIds = async () => (await admin.listGroups()).groups.map(each => each.groupId)
 
-async function offsetOf(groupId) {
-  const [{ partitions }] = await admin.fetchOffsets({ groupId, topics: [TOPIC] })
+async function offsetOf(groupId, topic = TOPIC) {
+  const [{ partitions }] = await admin.fetchOffsets({ groupId, topics: [topic] })
   return partitions.find(each => each.partition === 0).offset
 }
 
@@ -141,6 +194,8 @@ await run(version, {
     equal((await partitionsOf(TOPIC)).map(each => each.replicas.length), Array(PARTITIONS).fill(replication))
   },
   produce: () => roundTrip('produce'),
+  'produce-acks-0': () => roundTrip('acks-0', { acks: 0 }),
+  'produce-acks-1': () => roundTrip('acks-1', { acks: 1 }),
   'produce-idempotent': () => roundTrip('idempotent', { idempotent: true }),
   'produce-gzip': () => roundTrip('gzip', { compression: CompressionTypes.GZIP }),
   'produce-snappy': () => roundTrip('snappy', { compression: CompressionTypes.Snappy }),
@@ -154,6 +209,7 @@ await run(version, {
     const { low, high } = (await admin.fetchTopicOffsets(TOPIC)).find(each => each.partition === 0)
     equal([low, high], ['0', String(RECORDS)])
   },
+  'offsets-by-time': offsetsByTime,
   'group-share': async () => {
     const values = valuesOf('shared', 3 * RECORDS)
     await produce(SHARED, values.slice(0, RECORDS), { partitions: PARTITIONS })
@@ -179,6 +235,8 @@ await run(version, {
     equal(await readSome(RECORDS / 2), valuesOf('seek').slice(0, RECORDS / 2))
     equal(await readSome(RECORDS / 2), valuesOf('seek').slice(RECORDS / 2))
   },
+  transactions,
+  'transactional-offsets': transactionalOffsets,
   'list-groups': async () => equal((await groupIds()).includes(GROUP), true),
   'describe-groups': async () => {
     const member = await join(name('described'), SHARED)

@@ -68,7 +68,7 @@ async def until(is_so: Callable[[], bool], what: str) -> None:
 
 
 async def produce(topic: str, values: list[bytes], partitions: int = 1, **settings: Any) -> None:
-    producer = AIOKafkaProducer(bootstrap_servers=TARGET.bootstrap, acks="all", **settings)
+    producer = AIOKafkaProducer(bootstrap_servers=TARGET.bootstrap, **{"acks": "all", **settings})
     await producer.start()
     try:
         sent = [await producer.send(topic, value, partition=n % partitions) for n, value in enumerate(values)]
@@ -77,8 +77,8 @@ async def produce(topic: str, values: list[bytes], partitions: int = 1, **settin
         await producer.stop()
 
 
-async def consume(topic: str, count: int, offset: int = 0) -> list[bytes]:
-    consumer = AIOKafkaConsumer(bootstrap_servers=TARGET.bootstrap)
+async def consume(topic: str, count: int, offset: int = 0, **settings: Any) -> list[bytes]:
+    consumer = AIOKafkaConsumer(bootstrap_servers=TARGET.bootstrap, **settings)
     await consumer.start()
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
@@ -137,6 +137,50 @@ async def list_offsets(admin: AIOKafkaAdminClient) -> None:
         equal(await consumer.end_offsets([FIRST]), {FIRST: RECORDS})
     finally:
         await consumer.stop()
+
+
+async def offsets_by_time(admin: AIOKafkaAdminClient) -> None:
+    partition, begin = TopicPartition(TARGET.name("timed"), 0), int(time.time() * 1000) - 3_600_000
+    await create(admin, partition.topic)
+    async with AIOKafkaProducer(bootstrap_servers=TARGET.bootstrap) as producer:
+        for number, value in enumerate(values_of("timed")):
+            await producer.send_and_wait(partition.topic, value, partition=0, timestamp_ms=begin + 10 * number)
+    async with AIOKafkaConsumer(bootstrap_servers=TARGET.bootstrap) as consumer:
+        for number in (0, 7, RECORDS - 1):
+            found = await consumer.offsets_for_times({partition: begin + 10 * number - 3})
+            equal(found[partition].offset, number)
+        equal((await consumer.offsets_for_times({partition: begin + 10 * RECORDS}))[partition], None)
+
+
+async def transactions(admin: AIOKafkaAdminClient) -> None:
+    topic = TARGET.name("transactions")
+    await create(admin, topic)
+    settings = {"bootstrap_servers": TARGET.bootstrap, "transactional_id": TARGET.name("records")}
+    async with AIOKafkaProducer(**settings) as producer:
+        for of, end in (
+            ("one", producer.commit_transaction),
+            ("aborted", producer.abort_transaction),
+            ("two", producer.commit_transaction),
+        ):
+            await producer.begin_transaction()
+            await asyncio.gather(*[await producer.send(topic, value, partition=0) for value in values_of(of)])
+            await end()
+    one, aborted, two = values_of("one"), values_of("aborted"), values_of("two")
+    equal(await consume(topic, 2 * RECORDS, isolation_level="read_committed"), [*one, *two])
+    equal(await consume(topic, 3 * RECORDS, isolation_level="read_uncommitted"), [*one, *aborted, *two])
+
+
+async def transactional_offsets(admin: AIOKafkaAdminClient) -> None:
+    partition, group = TopicPartition(TARGET.name("transactional-offsets"), 0), TARGET.name("transactional-group")
+    await create(admin, partition.topic)
+    settings = {"bootstrap_servers": TARGET.bootstrap, "transactional_id": TARGET.name("offsets")}
+    async with AIOKafkaProducer(**settings) as producer:
+        for offset, end in ((5, producer.abort_transaction), (7, producer.commit_transaction)):
+            await producer.begin_transaction()
+            await producer.send_offsets_to_transaction({partition: offset}, group)
+            await end()
+            committed = await admin.list_consumer_group_offsets(group, partitions=[partition])
+            equal(committed[partition].offset, 7 if offset == 7 else -1)
 
 
 async def group_share(admin: AIOKafkaAdminClient) -> None:
@@ -251,6 +295,8 @@ CHECKS: dict[str, Callable[[AIOKafkaAdminClient], Awaitable[None]]] = {
     "list-topics": list_topics,
     "describe-topics": describe_topics,
     "produce": lambda admin: round_trip(admin, "produce"),
+    "produce-acks-0": lambda admin: round_trip(admin, "acks-0", acks=0),
+    "produce-acks-1": lambda admin: round_trip(admin, "acks-1", acks=1),
     "produce-idempotent": lambda admin: round_trip(admin, "idempotent", enable_idempotence=True),
     **{
         f"produce-{codec}": lambda admin, codec=codec: round_trip(admin, codec, compression_type=codec)  # type: ignore[misc]
@@ -258,8 +304,11 @@ CHECKS: dict[str, Callable[[AIOKafkaAdminClient], Awaitable[None]]] = {
     },
     "consume-assigned": consume_assigned,
     "list-offsets": list_offsets,
+    "offsets-by-time": offsets_by_time,
     "group-share": group_share,
     "group-resume": group_resume,
+    "transactions": transactions,
+    "transactional-offsets": transactional_offsets,
     "list-groups": list_groups,
     "describe-groups": describe_groups,
     "list-group-offsets": list_group_offsets,

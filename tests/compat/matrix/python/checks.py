@@ -3,6 +3,7 @@
 The lines are the same in every language, and everything else that a program prints is only kept in its log:
 
     version <what the client calls itself>
+    lacks <capability that the client has no call for> …
     plan <capability> <capability> …
     ok <capability>
     failed <capability>: <why, on one line>
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 PARTITIONS = 4
@@ -56,9 +57,11 @@ def equal(found: object, expected: object) -> None:
     assert found == expected, f"{found!r:.300} instead of {expected!r:.300}"
 
 
-def run(version: str, checks: Mapping[str, Callable[[], None]]) -> None:
+def run(version: str, checks: Mapping[str, Callable[[], None]], lacking: Sequence[str] = ()) -> None:
     """A check that fails stops none of those behind it."""
     print("version", version, flush=True)
+    if lacking:
+        print("lacks", *lacking, flush=True)
     print("plan", *checks, flush=True)
     for capability, check in checks.items():
         try:

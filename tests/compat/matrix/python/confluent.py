@@ -9,6 +9,8 @@ from typing import Any
 import confluent_kafka
 from confluent_kafka import (
     OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
     Consumer,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
@@ -92,8 +94,8 @@ def produce(topic: str, values: list[bytes], **settings: Any) -> None:
     equal(errors, [None] * len(values))
 
 
-def consume(topic: str, count: int, offset: int = OFFSET_BEGINNING) -> list[bytes]:
-    consumer = Consumer({**SERVERS, "group.id": TARGET.name("assigned"), "enable.auto.commit": False})
+def consume(topic: str, count: int, offset: int = OFFSET_BEGINNING, **settings: Any) -> list[bytes]:
+    consumer = Consumer({**SERVERS, "group.id": TARGET.name("assigned"), "enable.auto.commit": False, **settings})
     consumer.assign([TopicPartition(topic, 0, offset)])
     found: list[bytes] = []
     deadline = time.monotonic() + SECONDS
@@ -145,6 +147,62 @@ def list_offsets() -> None:
     for spec, offset in ((OffsetSpec.earliest(), 0), (OffsetSpec.latest(), RECORDS)):
         listed = ADMIN.list_offsets({partition: spec}, isolation_level=IsolationLevel.READ_COMMITTED)
         equal(listed[partition].result(SECONDS).offset, offset)
+
+
+def offsets_by_time() -> None:
+    topic, begin = TARGET.name("timed"), int(time.time() * 1000) - 3_600_000
+    create(topic)
+    producer = Producer(SERVERS)
+    for number, value in enumerate(values_of("timed")):
+        producer.produce(topic, value, partition=0, timestamp=begin + 10 * number)
+    assert producer.flush(SECONDS) == 0
+    consumer = Consumer({**SERVERS, "group.id": TARGET.name("timed")})
+    for number, expected in ((0, 0), (7, 7), (RECORDS - 1, RECORDS - 1), (RECORDS, OFFSET_END)):
+        asked = [TopicPartition(topic, 0, begin + 10 * number - 3)]
+        equal(consumer.offsets_for_times(asked, SECONDS)[0].offset, expected)
+    consumer.close()
+
+
+def transactional(name: str) -> Producer:
+    producer = Producer({**SERVERS, "transactional.id": TARGET.name(name)})
+    producer.init_transactions(SECONDS)
+    return producer
+
+
+def transactions() -> None:
+    topic = TARGET.name("transactions")
+    create(topic)
+    producer = transactional("records")
+    for of, end in (
+        ("one", producer.commit_transaction),
+        ("aborted", producer.abort_transaction),
+        ("two", producer.commit_transaction),
+    ):
+        producer.begin_transaction()
+        for value in values_of(of):
+            producer.produce(topic, value, partition=0)
+        assert producer.flush(SECONDS) == 0
+        end(SECONDS)
+    one, aborted, two = values_of("one"), values_of("aborted"), values_of("two")
+    equal(consume(topic, 2 * RECORDS, **{"isolation.level": "read_committed"}), [*one, *two])
+    equal(consume(topic, 3 * RECORDS, **{"isolation.level": "read_uncommitted"}), [*one, *aborted, *two])
+
+
+def transactional_offsets() -> None:
+    partition = TopicPartition(TARGET.name("transactional-offsets"), 0)
+    create(partition.topic)
+    producer = transactional("offsets")
+    consumer = Consumer({**SERVERS, "group.id": TARGET.name("transactional-group")})
+    for offset, end, expected in (
+        (5, producer.abort_transaction, OFFSET_INVALID),
+        (7, producer.commit_transaction, 7),
+    ):
+        producer.begin_transaction()
+        sent = [TopicPartition(partition.topic, 0, offset)]
+        producer.send_offsets_to_transaction(sent, consumer.consumer_group_metadata(), SECONDS)
+        end(SECONDS)
+        equal(consumer.committed([partition], SECONDS)[0].offset, expected)
+    consumer.close()
 
 
 def spread(of: str, begin: int, count: int) -> set[bytes]:
@@ -323,6 +381,8 @@ run(
         "list-topics": list_topics,
         "describe-topics": describe_topics,
         "produce": lambda: round_trip("produce", **{"enable.idempotence": False}),
+        "produce-acks-0": lambda: round_trip("acks-0", acks=0),
+        "produce-acks-1": lambda: round_trip("acks-1", acks=1),
         "produce-idempotent": lambda: round_trip("idempotent", **{"enable.idempotence": True}),
         **{
             f"produce-{codec}": lambda codec=codec: round_trip(codec, **{"compression.type": codec})  # type: ignore[misc]
@@ -330,10 +390,13 @@ run(
         },
         "consume-assigned": consume_assigned,
         "list-offsets": list_offsets,
+        "offsets-by-time": offsets_by_time,
         "group-share": lambda: group_share("range"),
         "group-cooperative": lambda: group_share("cooperative-sticky"),
         "static-member": static_member,
         "group-resume": group_resume,
+        "transactions": transactions,
+        "transactional-offsets": transactional_offsets,
         "list-groups": list_groups,
         "describe-groups": describe_groups,
         "list-group-offsets": list_group_offsets,

@@ -80,7 +80,7 @@ def group_consumer(group: str, topic: str) -> KafkaConsumer:
 
 
 def produce(topic: str, values: list[bytes], partitions: int = 1, **settings: Any) -> None:
-    producer = KafkaProducer(bootstrap_servers=TARGET.bootstrap, acks="all", **settings)
+    producer = KafkaProducer(bootstrap_servers=TARGET.bootstrap, **{"acks": "all", **settings})
     futures = [producer.send(topic, value, partition=number % partitions) for number, value in enumerate(values)]
     producer.flush(SECONDS)
     for future in futures:
@@ -88,8 +88,8 @@ def produce(topic: str, values: list[bytes], partitions: int = 1, **settings: An
     producer.close()
 
 
-def consume(topic: str, count: int, offset: int = 0) -> list[bytes]:
-    consumer = KafkaConsumer(bootstrap_servers=TARGET.bootstrap)
+def consume(topic: str, count: int, offset: int = 0, **settings: Any) -> list[bytes]:
+    consumer = KafkaConsumer(bootstrap_servers=TARGET.bootstrap, **settings)
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
     consumer.seek(partition, offset)
@@ -145,6 +145,61 @@ def consume_assigned() -> None:
 def list_offsets() -> None:
     for spec, offset in ((OffsetSpec.EARLIEST, 0), (OffsetSpec.LATEST, RECORDS)):
         equal(ADMIN.list_partition_offsets({FIRST: spec})[FIRST].offset, offset)
+
+
+def offsets_by_time() -> None:
+    partition, begin = TopicPartition(TARGET.name("timed"), 0), int(time.time() * 1000) - 3_600_000
+    create(partition.topic)
+    producer = KafkaProducer(bootstrap_servers=TARGET.bootstrap)
+    for number, value in enumerate(values_of("timed")):
+        producer.send(partition.topic, value, partition=0, timestamp_ms=begin + 10 * number)
+    producer.flush(SECONDS)
+    producer.close()
+    consumer = KafkaConsumer(bootstrap_servers=TARGET.bootstrap)
+    for number in (0, 7, RECORDS - 1):
+        equal(consumer.offsets_for_times({partition: begin + 10 * number - 3})[partition].offset, number)
+    equal(consumer.offsets_for_times({partition: begin + 10 * RECORDS})[partition], None)
+    consumer.close()
+
+
+def transactional(name: str) -> KafkaProducer:
+    producer = KafkaProducer(bootstrap_servers=TARGET.bootstrap, transactional_id=TARGET.name(name))
+    producer.init_transactions()
+    return producer
+
+
+def transactions() -> None:
+    topic = TARGET.name("transactions")
+    create(topic)
+    producer = transactional("records")
+    for of, end in (
+        ("one", producer.commit_transaction),
+        ("aborted", producer.abort_transaction),
+        ("two", producer.commit_transaction),
+    ):
+        producer.begin_transaction()
+        for value in values_of(of):
+            producer.send(topic, value, partition=0)
+        producer.flush(SECONDS)
+        end()
+    producer.close()
+    one, aborted, two = values_of("one"), values_of("aborted"), values_of("two")
+    equal(consume(topic, 2 * RECORDS, isolation_level="read_committed"), [*one, *two])
+    equal(consume(topic, 3 * RECORDS, isolation_level="read_uncommitted"), [*one, *aborted, *two])
+
+
+def transactional_offsets() -> None:
+    partition, group = TopicPartition(TARGET.name("transactional-offsets"), 0), TARGET.name("transactional-group")
+    create(partition.topic)
+    producer = transactional("offsets")
+    consumer = KafkaConsumer(bootstrap_servers=TARGET.bootstrap, group_id=group)
+    for offset, end, expected in ((5, producer.abort_transaction, None), (7, producer.commit_transaction, 7)):
+        producer.begin_transaction()
+        producer.send_offsets_to_transaction({partition: OffsetAndMetadata(offset, "", -1)}, group)
+        end()
+        equal(consumer.committed(partition), expected)
+    consumer.close()
+    producer.close()
 
 
 def group_share() -> None:
@@ -297,6 +352,8 @@ run(
         "list-topics": list_topics,
         "describe-topics": describe_topics,
         "produce": lambda: round_trip("produce", enable_idempotence=False),
+        "produce-acks-0": lambda: round_trip("acks-0", acks=0, enable_idempotence=False),
+        "produce-acks-1": lambda: round_trip("acks-1", acks=1, enable_idempotence=False),
         "produce-idempotent": lambda: round_trip("idempotent", enable_idempotence=True),
         **{
             f"produce-{codec}": lambda codec=codec: round_trip(codec, compression_type=codec)  # type: ignore[misc]
@@ -304,8 +361,11 @@ run(
         },
         "consume-assigned": consume_assigned,
         "list-offsets": list_offsets,
+        "offsets-by-time": offsets_by_time,
         "group-share": group_share,
         "group-resume": group_resume,
+        "transactions": transactions,
+        "transactional-offsets": transactional_offsets,
         "list-groups": list_groups,
         "describe-groups": describe_groups,
         "list-group-offsets": list_group_offsets,

@@ -153,6 +153,8 @@ run(
         "create-topic": create_topic,
         "list-topics": list_topics,
         "produce": lambda: round_trip("produce"),
+        "produce-acks-0": lambda: round_trip("acks-0", "-X", "acks=0"),
+        "produce-acks-1": lambda: round_trip("acks-1", "-X", "acks=1"),
         "produce-idempotent": lambda: round_trip("idempotent", "-X", "enable.idempotence=true"),
         **{
             f"produce-{codec}": lambda codec=codec: round_trip(codec, "-X", f"compression.codec={codec}")  # type: ignore[misc]
@@ -163,4 +165,5 @@ run(
         "group-share": group_share,
         "group-resume": group_resume,
     },
+    ["transactions"],
 )

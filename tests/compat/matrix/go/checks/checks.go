@@ -172,9 +172,15 @@ func GroupShare(of string, join func() (Member, error), produce func([]string) e
 	return Until(func() bool { return Covers(values, first.Seen, second.Seen) }, "who is left reads all")
 }
 
+// Lacks names the capabilities that the client has no call for.
+var Lacks []string
+
 // Main says what will be checked of a module, and checks it; one that fails stops none of those behind it.
 func Main(module string, all []Check) {
 	fmt.Println("version", versionOf(module))
+	if len(Lacks) > 0 {
+		fmt.Println("lacks", strings.Join(Lacks, " "))
+	}
 	names := []string{}
 	for _, check := range all {
 		names = append(names, check.Capability)

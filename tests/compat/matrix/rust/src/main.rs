@@ -1,10 +1,12 @@
 //! rdkafka for Rust, on its bundled librdkafka. tests/compat/matrix/python/checks.py says what programs of the matrix print.
+mod transactions;
+
 use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{sleep, spawn, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::executor::block_on;
 use rdkafka::admin::{
@@ -144,18 +146,13 @@ impl Target {
     }
 
     fn consume(&self, topic: &str, count: usize, offset: i64) -> Result<Vec<String>, Box<dyn std::error::Error>> {
-        let consumer = self.consumer(&self.name("assigned"), "false")?;
-        let mut assigned = TopicPartitionList::new();
-        assigned.add_partition_offset(topic, 0, Offset::Offset(offset))?;
-        consumer.assign(&assigned)?;
-        let mut values = Vec::new();
-        let deadline = Instant::now() + PATIENCE;
-        while values.len() < count && Instant::now() < deadline {
-            if let Some(message) = consumer.poll(Duration::from_millis(200)) {
-                values.push(value_of(message?.payload()));
-            }
-        }
-        Ok(values)
+        assigned(self.consumer(&self.name("assigned"), "false")?, topic, count, offset)
+    }
+
+    fn consume_isolated(&self, topic: &str, count: usize, level: &str) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+        let mut config = self.config();
+        let consumer = config.set("group.id", self.name("isolated")).set("isolation.level", level).create()?;
+        assigned(consumer, topic, count, 0)
     }
 
     fn round_trip(&self, of: &str, settings: &[(&str, &str)]) -> Outcome {
@@ -163,6 +160,27 @@ impl Target {
         self.create(&topic)?;
         self.produce(&topic, &values_of(of, RECORDS), 1, settings)?;
         equal(self.consume(&topic, RECORDS, 0)?, values_of(of, RECORDS))
+    }
+
+    fn offsets_by_time(&self) -> Outcome {
+        let topic = self.name("timed");
+        self.create(&topic)?;
+        let begin = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as i64 - 3_600_000;
+        let producer: BaseProducer<Deliveries> = self.config().create_with_context(Deliveries::default())?;
+        for (number, value) in values_of("timed", RECORDS).iter().enumerate() {
+            let record = BaseRecord::<(), str>::to(&topic).payload(value).partition(0).timestamp(begin + 10 * number as i64);
+            producer.send(record).map_err(|(error, _)| error)?;
+        }
+        producer.flush(PATIENCE)?;
+        let consumer = self.consumer(&self.name("timed"), "false")?;
+        for number in [0, 7, RECORDS as i64 - 1, RECORDS as i64] {
+            let mut asked = TopicPartitionList::new();
+            asked.add_partition_offset(&topic, 0, Offset::Offset(begin + 10 * number - 3))?;
+            let found = consumer.offsets_for_times(asked, PATIENCE)?;
+            let expected = if number < RECORDS as i64 { Offset::Offset(number) } else { Offset::End };
+            equal(found.find_partition(&topic, 0).map(|each| each.offset()), Some(expected))?;
+        }
+        Ok(())
     }
 
     fn group_share(&self, topic: &str) -> Outcome {
@@ -248,6 +266,26 @@ impl Target {
     }
 }
 
+/// Reads so many records of partition 0 from an offset on, or fewer where they do not come in time.
+fn assigned(
+    consumer: BaseConsumer,
+    topic: &str,
+    count: usize,
+    offset: i64,
+) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let mut assigned = TopicPartitionList::new();
+    assigned.add_partition_offset(topic, 0, Offset::Offset(offset))?;
+    consumer.assign(&assigned)?;
+    let mut values = Vec::new();
+    let deadline = Instant::now() + PATIENCE;
+    while values.len() < count && Instant::now() < deadline {
+        if let Some(message) = consumer.poll(Duration::from_millis(200)) {
+            values.push(value_of(message?.payload()));
+        }
+    }
+    Ok(values)
+}
+
 fn value_of(payload: Option<&[u8]>) -> String {
     String::from_utf8_lossy(payload.unwrap_or_default()).into_owned()
 }
@@ -292,6 +330,8 @@ fn main() {
             Box::new(|| equal(t.partitions_of(&topic)?, vec![t.replication as usize; PARTITIONS as usize])),
         ),
         ("produce", Box::new(|| t.round_trip("produce", &[("enable.idempotence", "false")]))),
+        ("produce-acks-0", Box::new(|| t.round_trip("acks-0", &[("acks", "0")]))),
+        ("produce-acks-1", Box::new(|| t.round_trip("acks-1", &[("acks", "1")]))),
         ("produce-idempotent", Box::new(|| t.round_trip("idempotent", &[("enable.idempotence", "true")]))),
         ("produce-gzip", compressed("gzip")),
         ("produce-snappy", compressed("snappy")),
@@ -312,8 +352,11 @@ fn main() {
                 equal(found, (0, RECORDS as i64))
             }),
         ),
+        ("offsets-by-time", Box::new(|| t.offsets_by_time())),
         ("group-share", Box::new(|| t.group_share(&shared))),
         ("group-resume", Box::new(|| t.group_resume(&topic))),
+        ("transactions", Box::new(|| t.transactions())),
+        ("transactional-offsets", Box::new(|| t.transactional_offsets())),
         ("list-groups", Box::new(|| equal(t.groups()?.contains(&group), true))),
         ("describe-groups", Box::new(|| t.describe_groups(&shared))),
         ("list-group-offsets", Box::new(|| equal(t.committed(&topic)?, Offset::Offset(RECORDS as i64)))),

@@ -33,10 +33,11 @@ func create(name string) error {
 func toFirst(_ kafka.Message, partitions ...int) int { return partitions[0] }
 
 func produce(name string, values []string, balancer kafka.Balancer, codec kafka.Compression) error {
-	writer := &kafka.Writer{
-		Addr: kafka.TCP(Bootstrap), Topic: name, RequiredAcks: kafka.RequireAll, Balancer: balancer, Compression: codec,
-		BatchTimeout: 5 * time.Millisecond,
-	}
+	return write(&kafka.Writer{Topic: name, RequiredAcks: kafka.RequireAll, Balancer: balancer, Compression: codec}, values)
+}
+
+func write(writer *kafka.Writer, values []string) error {
+	writer.Addr, writer.BatchTimeout = kafka.TCP(Bootstrap), 5*time.Millisecond
 	defer writer.Close()
 	messages := []kafka.Message{}
 	for _, value := range values {
@@ -71,12 +72,17 @@ func readFrom(reader *kafka.Reader, count int) ([]string, error) {
 }
 
 func roundTrip(of string, codec kafka.Compression) func() error {
+	return roundTripWith(of, kafka.RequireAll, codec)
+}
+
+func roundTripWith(of string, acks kafka.RequiredAcks, codec kafka.Compression) func() error {
 	return func() error {
 		name := Name(of)
 		if err := create(name); err != nil {
 			return err
 		}
-		if err := produce(name, ValuesOf(of, Records), kafka.BalancerFunc(toFirst), codec); err != nil {
+		writer := &kafka.Writer{Topic: name, RequiredAcks: acks, Balancer: kafka.BalancerFunc(toFirst), Compression: codec}
+		if err := write(writer, ValuesOf(of, Records)); err != nil {
 			return err
 		}
 		values, err := consume(name, Records, 0)
@@ -271,6 +277,7 @@ func quotas() error {
 }
 
 func main() {
+	Lacks = []string{"transactions"}
 	Main("github.com/segmentio/kafka-go", []Check{
 		{"create-topic", func() error {
 			return All(func() error { return create(topic) }, func() error { return create(shared) })
@@ -281,6 +288,8 @@ func main() {
 		}},
 		{"describe-topics", topicHas(Partitions)},
 		{"produce", roundTrip("produce", 0)},
+		{"produce-acks-0", roundTripWith("acks-0", kafka.RequireNone, 0)},
+		{"produce-acks-1", roundTripWith("acks-1", kafka.RequireOne, 0)},
 		{"produce-gzip", roundTrip("gzip", kafka.Gzip)},
 		{"produce-snappy", roundTrip("snappy", kafka.Snappy)},
 		{"produce-lz4", roundTrip("lz4", kafka.Lz4)},

@@ -3,7 +3,7 @@ package main
 
 import (
 	"context"
-	"errors"
+	"slices"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -49,7 +49,11 @@ func produce(name string, values []string, partitions int, config *sarama.Config
 }
 
 func consume(name string, count int, offset int64) ([]string, error) {
-	consumer, err := sarama.NewConsumer([]string{Bootstrap}, settings())
+	return consumeWith(settings(), name, count, offset)
+}
+
+func consumeWith(config *sarama.Config, name string, count int, offset int64) ([]string, error) {
+	consumer, err := sarama.NewConsumer([]string{Bootstrap}, config)
 	if err != nil {
 		return nil, err
 	}
@@ -254,19 +258,6 @@ func config(key string) string {
 	return "not told"
 }
 
-func listOffsets() error {
-	for at, expected := range map[int64]int64{sarama.OffsetOldest: 0, sarama.OffsetNewest: Records} {
-		found, err := admin.ListOffsets(map[string]map[int32]int64{topic: {0: at}}, nil)
-		if err != nil {
-			return err
-		}
-		if err := Equal(found[topic][0].Offset, expected); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func topicHas(partitions int) func() error {
 	return func() error {
 		return Until(func() bool {
@@ -274,13 +265,6 @@ func topicHas(partitions int) func() error {
 			return err == nil && len(described) == 1 && len(described[0].Partitions) == partitions
 		}, "the topic has its partitions")
 	}
-}
-
-func refused(err error) error {
-	if errors.Is(err, sarama.ErrSecurityDisabled) {
-		return nil
-	}
-	return Equal(err, sarama.ErrSecurityDisabled)
 }
 
 func acls() error {
@@ -301,8 +285,7 @@ func main() {
 	if admin, err = sarama.NewClusterAdmin([]string{Bootstrap}, settings()); err != nil {
 		panic(err)
 	}
-	first := map[string]map[int32]sarama.OffsetAndMetadata{topic: {0: {Offset: 7, LeaderEpoch: -1}}}
-	Main("github.com/IBM/sarama", []Check{
+	Main("github.com/IBM/sarama", slices.Concat([]Check{
 		{"create-topic", func() error {
 			return All(func() error { return create(topic) }, func() error { return create(shared) })
 		}},
@@ -315,6 +298,8 @@ func main() {
 		}},
 		{"describe-topics", topicHas(Partitions)},
 		{"produce", roundTrip("produce", func(*sarama.Config) {})},
+		{"produce-acks-0", roundTrip("acks-0", func(config *sarama.Config) { config.Producer.RequiredAcks = sarama.NoResponse })},
+		{"produce-acks-1", roundTrip("acks-1", func(config *sarama.Config) { config.Producer.RequiredAcks = sarama.WaitForLocal })},
 		{"produce-idempotent", roundTrip("idempotent", func(config *sarama.Config) {
 			config.Producer.Idempotent = true
 			config.Net.MaxOpenRequests = 1
@@ -334,17 +319,15 @@ func main() {
 			return Equal(values, ValuesOf("seek", Records)[Records/2:])
 		}},
 		{"list-offsets", listOffsets},
+		{"offsets-by-time", offsetsByTime},
 		{"group-share", groupShare},
 		{"group-resume", groupResume},
+		{"transactions", transactions},
+		{"transactional-offsets", transactionalOffsets},
 		{"list-groups", hasGroupIs(true)},
 		{"describe-groups", describeGroups},
 		{"list-group-offsets", groupOffsetIs(Records)},
-		{"alter-group-offsets", func() error {
-			if _, err := admin.AlterConsumerGroupOffsets(group, first, nil); err != nil {
-				return err
-			}
-			return groupOffsetIs(7)()
-		}},
+	}, alterGroupOffsets, []Check{
 		{"delete-group-offsets", func() error {
 			if err := admin.DeleteConsumerGroupOffset(group, topic, 0); err != nil {
 				return err
@@ -427,5 +410,5 @@ func main() {
 				return err == nil && !has
 			}, "the topic is gone")
 		}},
-	})
+	}))
 }
