@@ -1,4 +1,4 @@
-"""`python -m tests.compat.matrix`: every client against one logstore and three, into docs/use/clients.md."""
+"""`python -m tests.compat.matrix`: every client against one logstore and three, into docs/verify/clients.md."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _is_worse(clients: list[Client]) -> bool:
             return _report(client, _prepared(client.toolchain), AGAINST, bootstrap, suffix)
 
         worse = check(clients, run, load())
-    click.echo(f"{len(clients) - len(worse)} passed, {len(worse)} failed")
+    click.echo(f"{len(worse)} of {len(clients)} clients did worse than saved" + "".join(f", {name}" for name in worse))
     return bool(worse)
 
 

@@ -1,4 +1,4 @@
-"""The matrix in docs/use/clients.md, between its two marks."""
+"""The matrix in docs/verify/clients.md, between its two marks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from tests.compat.matrix.results import Saved
 from tests.compat.matrix.toolchains import ROOT
 
-PAGE: Final = ROOT / "docs/use/clients.md"
+PAGE: Final = ROOT / "docs/verify/clients.md"
 BEGIN: Final = "<!-- what `make compat` writes -->"
 END: Final = "<!-- to here -->"
 
@@ -45,12 +45,11 @@ def rows(saved: list[Saved]) -> str:
     clients = _by_client(saved)
     checked = {name: runs for name, runs in clients.items() if _is_checked(runs)}
     others = {name: runs for name, runs in clients.items() if name not in checked}
-    lines = _heading("client", "version", *AREAS, OTHERS)
-    lines += [_row(name, _version(runs), *_cells(runs)) for name, runs in checked.items()]
-    lines += ["", *_heading("program", "version", "one logstore", "three")]
-    lines += [
-        _row(name, _version(runs), *(_count(runs.get(each)) for each in BARNABAS)) for name, runs in others.items()
-    ]
+    lines = _heading("client", "version", *AREAS, OTHERS, "commits")
+    lines += [_row(name, _version(runs), *_cells(runs), _commits(runs)) for name, runs in checked.items()]
+    lines += ["", *_heading("program", "version", "one logstore", "three", "commits")]
+    for name, runs in others.items():
+        lines.append(_row(name, _version(runs), *(_count(runs.get(each)) for each in BARNABAS), _commits(runs)))
     lines += ["", *_failures(clients), "", *_failures_of_peer(clients), *_commits_by_day(saved)]
     return "\n".join(lines)
 
@@ -76,6 +75,10 @@ def _version(runs: dict[str, Saved]) -> str:
     return next((each.report.version for each in runs.values() if each.report.version), "")
 
 
+def _commits(runs: dict[str, Saved]) -> str:
+    return " / ".join(f"`{runs[against].commit}`" if against in runs else "–" for against in BARNABAS)
+
+
 def _cells(runs: dict[str, Saved]) -> list[str]:
     known = {capability for capabilities in AREAS.values() for capability in capabilities}
     asked = {capability for each in runs.values() for capability in each.report.results}
@@ -91,8 +94,12 @@ def _area(run: Saved | None, area: tuple[str, ...], asked: set[str], lacking: se
         return NOT_ASKED if TRANSACTIONS in area and TRANSACTIONS not in lacking else NO_CALL
     if run is None or run.report.skipped:
         return "not run" if run is None else "skipped"
-    works = sum(run.report.results.get(capability) == "" for capability in of_client)
-    return "✓" if works == len(of_client) else f"{works} of {len(of_client)}"
+    # A run from before there was a check says nothing of it.
+    of_run = [capability for capability in of_client if capability in run.report.results]
+    works = sum(not run.report.results[capability] for capability in of_run)
+    if not of_run:
+        return NOT_ASKED
+    return "✓" if works == len(of_client) else f"{works} of {len(of_run)}"
 
 
 def _count(run: Saved | None) -> str:

@@ -23,10 +23,6 @@ _NPM: Final = [["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"
 _NODE_HEADERS: Final = Path("/usr/include/node")
 # npm fetches no headers where they came with Node itself, as with its packages for Debian.
 _NPM_WITH_COMPILER: Final = [[*_NPM[0], "--prefix", "rdkafka", *(["--nodedir=/usr"] if _NODE_HEADERS.exists() else [])]]
-_GO_OLDER: Final = [
-    ["go", "mod", "tidy", "-modfile=older.mod"],
-    ["go", "build", "-modfile=older.mod", "-tags=older", "-o", "bin/", "./cmd/sarama"],
-]
 _GO: Final = [["go", "mod", "tidy"], ["go", "build", "-o", "bin/", "./..."]]
 
 
@@ -52,10 +48,13 @@ def prepare(toolchain: str) -> Path:
             return build(SOURCES / toolchain, CACHE / toolchain, _GO)
         case "go-older":
             need("go")
-            return build(SOURCES / "go", CACHE / toolchain, _GO_OLDER)
+            return build(SOURCES / "go", CACHE / toolchain, _go_older("cmd/sarama"))
         case "security-go":
             need("go")
             return build(SECURITY / "go", CACHE / toolchain, _GO)
+        case "security-go-older":
+            need("go")
+            return build(SECURITY / "go", CACHE / toolchain, _go_older("sarama"))
         case "rust":
             need("cargo", "cc", "make")
             return build(SOURCES / toolchain, CACHE / toolchain, [["cargo", "build"]])
@@ -90,6 +89,14 @@ def prepare(toolchain: str) -> Path:
             return _kafka_python_suite()
         case _:
             raise AssertionError(f"no toolchain {toolchain}")
+
+
+def _go_older(program: str) -> list[list[str]]:
+    """Build one program with the versions of `older.mod`."""
+    return [
+        ["go", "mod", "tidy", "-modfile=older.mod"],
+        ["go", "build", "-modfile=older.mod", "-tags=older", "-o", "bin/", f"./{program}"],
+    ]
 
 
 def _older_java(toolchain: str, version: str, *classes: str) -> Path:

@@ -51,6 +51,13 @@ def test_a_client_that_ran_against_three_alone_is_reported() -> None:
     assert "| kcat | produce | 3 | it broke | not run |" in table.rows([saved("kcat", "3", produce="it broke")])
 
 
+def test_a_row_names_the_commits_of_its_runs() -> None:
+    runs = [saved("kcat", "1", produce=""), saved("kcat", "3", produce="")]
+    runs[1].commit = "def"
+    assert table.rows(runs).splitlines()[2].endswith("| `abc` / `def` |")
+    assert table.rows(runs[1:]).splitlines()[2].endswith("| – / `def` |")
+
+
 def test_a_skipped_client_is_reported_with_the_reason() -> None:
     skipped = Saved("rdkafka for Rust", "1", "abc", "2026-11-21", Report(skipped="cargo not on PATH"))
     assert "skipped: cargo not on PATH" in table.rows([skipped])
@@ -76,6 +83,13 @@ def test_a_client_that_was_not_asked_for_transactions_differs_from_one_without()
     column = [name.strip() for name in table.rows([asked]).splitlines()[0].split("|")].index("transactions")
     rows = table.rows([asked, unasked, without]).splitlines()[2:5]
     assert [row.split("|")[column].strip() for row in rows] == ["1 of 2 / not run", "not asked", "–"]
+
+
+def test_a_run_from_before_there_was_a_check_is_not_said_to_have_failed_it() -> None:
+    news = saved("kcat", "3", produce="", produce_acks_0="", transactions="")
+    cells = table.rows([saved("kcat", "1", produce=""), news]).splitlines()[2].split(" | ")
+    assert "1 of 1 / ✓" in cells
+    assert "not asked / ✓" in cells
 
 
 def test_what_works_with_barnabas_alone_is_reported_with_what_apache_kafka_says() -> None:

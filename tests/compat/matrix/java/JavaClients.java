@@ -26,6 +26,7 @@ import org.apache.kafka.clients.admin.ScramCredentialInfo;
 import org.apache.kafka.clients.admin.ScramMechanism;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
+import org.apache.kafka.clients.admin.UserScramCredentialDeletion;
 import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -211,10 +212,7 @@ public final class JavaClients {
         checks.add("quotas", () -> Checks.isTrue(admin.describeClientQuotas(ClientQuotaFilter.all()).entities().get().isEmpty(), "none"));
         checks.add("alter-quotas", this::alterQuotas);
         checks.add("scram", () -> Checks.isTrue(admin.describeUserScramCredentials().all().get().isEmpty(), "none"));
-        checks.add("alter-scram", () -> {
-            ScramCredentialInfo information = new ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096);
-            admin.alterUserScramCredentials(List.of(new UserScramCredentialUpsertion("somebody", information, "secret"))).all().get();
-        });
+        checks.add("alter-scram", this::alterScram);
         checks.add("delegation-tokens", () -> {
             String notAllowed = "UnsupportedByAuthenticationException";
             Checks.equal(Checks.refusalOf(() -> admin.describeDelegationToken().delegationTokens().get()), notAllowed);
@@ -422,6 +420,20 @@ public final class JavaClients {
         List<MemberToRemove> removed = List.of(new MemberToRemove("one"));
         admin.removeMembersFromConsumerGroup(id, new RemoveMembersFromConsumerGroupOptions(removed)).all().get();
         Checks.equal(admin.describeConsumerGroups(List.of(id)).all().get().get(id).members().size(), 0);
+    }
+
+    /** No user is left: what another client finds is checked, too. */
+    private void alterScram() throws Exception {
+        String user = checks.name("user");
+        ScramCredentialInfo information = new ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096);
+        admin.alterUserScramCredentials(List.of(new UserScramCredentialUpsertion(user, information, "secret"))).all().get();
+        Checks.until(() -> hasScram(user), "the user is described");
+        admin.alterUserScramCredentials(List.of(new UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_256))).all().get();
+        Checks.until(() -> !hasScram(user), "the user is gone");
+    }
+
+    private boolean hasScram(String user) throws Exception {
+        return admin.describeUserScramCredentials().all().get().containsKey(user);
     }
 
     private void alterQuotas() throws Exception {
