@@ -51,9 +51,12 @@ CLIENTS: Final = (
     Client("kcat", "kcat", _python("kcat")),
     Client("franz-go", "security-go", lambda directory: [str(directory / "bin/franz-go")]),
     Client("sarama", "security-go", lambda directory: [str(directory / "bin/sarama")]),
+    Client("sarama 1.43", "security-go-older", lambda directory: [str(directory / "bin/sarama")]),
+    Client("kafka-go", "security-go", lambda directory: [str(directory / "bin/kafka-go")]),
     Client("kafka-python", "python", _python("kafka_python")),
     Client("aiokafka", "python", _python("aiokafka_client")),
     Client("kafkajs", "security-node", lambda directory: ["node", str(directory / "kafkajs.mjs")]),
+    Client("@platformatic/kafka", "security-node", lambda directory: ["node", str(directory / "platformatic.mjs")]),
 )
 _BROKERS: Final = {table.OURS: barnabas, table.PEER: apache_kafka}
 

@@ -2,12 +2,10 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import kafkajs from 'kafkajs'
+import { PATIENCE_MS, RECORDS, equal, runCells, valuesOf } from './cells.mjs'
 
 const { Kafka, logLevel } = kafkajs
 const { version } = createRequire(import.meta.url)('kafkajs/package.json')
-const RECORDS = 20
-const PATIENCE_MS = 60_000
-const REFUSED_WITHIN_MS = 10_000
 
 function client(cell) {
   const settings = { clientId: 'security', brokers: [cell.bootstrap], logLevel: logLevel.NOTHING }
@@ -27,7 +25,7 @@ function client(cell) {
 
 async function use(cell) {
   const kafka = client(cell)
-  const values = Array.from({ length: RECORDS }, (_, number) => `${cell.name} ${number}`)
+  const values = valuesOf(cell)
   const producer = kafka.producer()
   await producer.connect()
   await producer.send({ topic: cell.topic, messages: values.map(value => ({ value, partition: 0 })), acks: -1 })
@@ -45,35 +43,19 @@ async function use(cell) {
     consumer.run({ eachMessage }).catch(reject)
   })
   await consumer.disconnect()
-  if (found.join() !== values.join()) throw new Error('read records that are not those sent')
+  equal(found, values)
 }
 
 async function refused(cell) {
   const producer = client(cell).producer()
-  const begin = Date.now()
   try {
     // It takes any answer to its token for success, so that only what is sent afterwards fails.
     await producer.connect()
     await producer.send({ topic: cell.topic, messages: [{ partition: 0, value: 'x' }] })
-  } catch (error) {
-    if (Date.now() - begin > REFUSED_WITHIN_MS) throw new Error(`refused after ${Date.now() - begin} ms: ${error}`)
-    return
   } finally {
     await producer.disconnect().catch(() => {})
   }
-  throw new Error('it is let in')
 }
 
 // It has no GSSAPI.
-const cells = JSON.parse(readFileSync(process.argv[2], 'utf8')).filter(cell => cell.mechanism !== 'GSSAPI')
-console.log(`version ${version}`)
-console.log(`plan ${cells.map(cell => cell.name).join(' ')}`)
-for (const cell of cells) {
-  try {
-    await (cell.is_refused ? refused(cell) : use(cell))
-    console.log(`ok ${cell.name}`)
-  } catch (error) {
-    console.log(`failed ${cell.name}: ${String(error).replaceAll('\n', ' ')}`)
-  }
-}
-process.exit(0)
+await runCells(version, use, refused, ['GSSAPI'])
