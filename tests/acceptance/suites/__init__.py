@@ -7,13 +7,16 @@ from typing import Final
 from tests.acceptance.suite import Suite
 from tests.acceptance.suites import (
     connect,
+    flink,
     javatools,
+    javatools39,
     kafka_python,
     kgo,
     librdkafka,
     mirror,
     quixstreams,
     sarama,
+    spring,
     streams,
 )
 
@@ -23,10 +26,13 @@ SUITES: Final[dict[str, Suite]] = {
         kgo.SUITE,
         sarama.SUITE,
         javatools.SUITE,
+        javatools39.SUITE,
         librdkafka.SUITE,
         kafka_python.SUITE,
         streams.SUITE,
         quixstreams.SUITE,
+        spring.SUITE,
+        flink.SUITE,
         connect.SUITE,
         mirror.SUITE,
     )

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
 from typing import Final
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-
 from bench.apache_kafka import VERSION
-from tests.acceptance.outcomes import Outcome, Outcomes
-from tests.acceptance.suite import Broker, Suite
-from tests.acceptance.suites.java_checks import Check, consumes, is_silent, runs_on_and_says, says, tool
-from tests.compat.matrix.programs import run_logged
-from tests.compat.matrix.toolchains import PEER_LIBS, prepare
+from tests.acceptance.suite import Suite
+from tests.acceptance.suites.java_checks import consumes, is_silent, run_checks, runs_on_and_says, says, tool
+from tests.compat.matrix.toolchains import prepare
 
-_SECONDS_MAX: Final = 900.0
-"""For all checks; those that have not begun by then have failed."""
-_JAVA: Final = ("java", "-Xmx384M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{PEER_LIBS}/*")
-_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-_TOPICS: Final = {"verified": 3, "performed": 3, "latency": 1, "copied": 1, "copies": 3, "compatible": 3}
-"""By name: how many partitions."""
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _COPIER: Final = (
     "--broker-list {bootstrap} --input-topic copied --input-partition 0 --output-topic copies --transaction-size 100 "
     "--max-messages 1000 --enable-random-aborts"
@@ -71,7 +59,7 @@ CHECKS: Final = (
             f"{_PRODUCED} --command-property acks=all compression.type={codec}",
             says("^20000 records sent"),
         )
-        for codec in _CODECS
+        for codec in CODECS
     ),
     tool(
         "ProducerPerformance, transactions",
@@ -193,47 +181,9 @@ CHECKS: Final = (
 )
 """In their order: later ones read what earlier ones have written."""
 
-
-def _run(_: Path, broker: Broker, logs: Path) -> Outcomes:
-    _create_topics(broker)
-    deletions = logs / "deletions.json"
-    # A topic of one partition: of several one may have no record, since a producer without keys fills whole batches.
-    deletions.write_text('{"partitions":[{"topic":"copied","partition":0,"offset":10}],"version":1}')
-    values = {"bootstrap": broker.bootstrap, "brokers": str(broker.brokers), "deletions": str(deletions)}
-    (logs / "log4j2.xml").write_text(_LOG4J)
-    ends_at = time.monotonic() + _SECONDS_MAX
-    outcomes: Outcomes = {}
-    for number, check in enumerate(CHECKS):
-        is_right = time.monotonic() < ends_at and _is_right(check, values, logs, number)
-        if check.verdict is not None:
-            outcomes[check.name] = Outcome.PASS if is_right else Outcome.FAIL
-    return outcomes
-
-
-def _is_right(check: Check, values: dict[str, str], logs: Path, number: int) -> bool:
-    log = logs / f"{number:02}-{check.main_class.rpartition('.')[2]}.log"
-    arguments = [argument.format_map(values) for argument in check.arguments]
-    argv = [*_JAVA, f"-Dlog4j2.configurationFile={logs / 'log4j2.xml'}", check.main_class, *arguments]
-    status = run_logged(argv, logs, log, check.seconds_max, {})
-    return check.verdict is None or check.verdict(status, log.read_text(errors="replace"))
-
-
-def _create_topics(broker: Broker) -> None:
-    """Where no broker answers there are none, and every check fails."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": "0"})
-    replicas = min(broker.brokers, 3)
-    topics = [NewTopic(name, partitions, replicas) for name, partitions in _TOPICS.items()]
-    for future in admin.create_topics(topics, operation_timeout=20).values():
-        try:
-            future.result(timeout=25)
-        except (KafkaException, TimeoutError):
-            return
-
-
-_LOG4J: Final = """<Configuration status="ERROR">
-  <Appenders><Console name="err" target="SYSTEM_ERR"><PatternLayout pattern="[%d] %p %m (%c)%n"/></Console></Appenders>
-  <Loggers><Root level="ERROR"><AppenderRef ref="err"/></Root></Loggers>
-</Configuration>
-"""
-
-SUITE: Final = Suite("javatools", f"tools of Apache Kafka {VERSION}", lambda: prepare("peer"), _run)
+SUITE: Final = Suite(
+    "javatools",
+    f"tools of Apache Kafka {VERSION}",
+    lambda: prepare("peer"),
+    lambda libs, broker, logs: run_checks(CHECKS, libs, broker, logs),
+)
