@@ -219,15 +219,16 @@ def test_conversions_are_counted_as_kafka_counted_them() -> None:
     assert (counts.fetch.time_ms.count, counts.fetch.time_ms.sum) == (1, 2_000)
 
 
+@pytest.mark.parametrize("elapsed_ms", [1.0, math.nan], ids=["", "its end would fail too"])
 @pytest.mark.parametrize("version", [2, 3])
-def test_a_fault_of_ours_costs_its_own_connection_and_no_other(version: int) -> None:
+def test_a_fault_of_ours_costs_its_own_connection_and_no_other(version: int, elapsed_ms: float) -> None:
     world = World()
     world.expects_fault = True
     client, other = world.client(), world.client()
     _ask_for_a_conversion(world, client, version)
     (conversion,) = world.conversions
     conversion.fault = "a traceback"
-    world.processor.converted(conversion, 1.0, world.now_ms)
+    world.processor.converted(conversion, elapsed_ms, world.now_ms)
     world.turn()
     assert client.is_closed
     assert [each.traceback for each in world.contained] == ["a traceback"]
@@ -259,20 +260,6 @@ def test_a_fault_as_a_conversion_is_counted_costs_its_own_connection_and_no_othe
     assert client.is_closed
     assert len(world.contained) == 1
     assert not other.is_closed
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_a_fault_of_a_worker_is_reported_though_its_end_would_fail_too(version: int) -> None:
-    world = World()
-    world.expects_fault = True
-    client = world.client()
-    _ask_for_a_conversion(world, client, version)
-    (conversion,) = world.conversions
-    conversion.fault = "a traceback"
-    world.processor.converted(conversion, math.nan, world.now_ms)
-    world.turn()
-    assert client.is_closed
-    assert [each.traceback for each in world.contained] == ["a traceback"]
 
 
 def _ask_for_a_conversion(world: World, client: Client, version: int) -> None:
