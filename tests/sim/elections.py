@@ -60,6 +60,7 @@ class Elections:
         # Topics for which an operator has requested unclean elections (ElectLeaders), whatever they say themselves.
         self.unclean_is_asked: dict[str, None] = {}
         self.transitions = 0
+        self._short: dict[Partition, None] = {}
         self.drains = DrainRules()
 
     def etcd_changed(self, model: EtcdModel) -> None:
@@ -89,6 +90,9 @@ class Elections:
                 self.topics[topic.topic_id] = topic
                 minimum = int(topic.configs.get(MIN_ISR, "1"))
                 self._min_isr[topic.topic_id] = min(minimum, self._min_isr.get(topic.topic_id, minimum))
+                for each, record in self.current.items():
+                    if each[0] == topic.topic_id:
+                        self._note_short(each, record)
             case DeletionRecord() as deletion:
                 self.deleted[deletion.topic_id] = self.being_deleted[deletion.topic_id] = None
             case DrainRecord() as drain:
@@ -106,11 +110,21 @@ class Elections:
         is_new_epoch = before is None or record.leader_epoch != before.leader_epoch
         self.drains.decided(key, before, record)
         self.current[key] = record
+        self._note_short(key, record)
         self._by_leader_epoch[key, record.leader_epoch] = record
         self._by_epochs[key, record.leader_epoch, record.partition_epoch] = record
         if is_new_epoch:
             self._elected(key, record, self._is_unclean(key, before, record))
         self._altered(key, record)
+
+    def _note_short(self, key: Partition, record: PartitionRecord) -> None:
+        topic = self.topics.get(key[0])
+        if topic is not None and len(record.in_sync_replicas) < int(topic.configs.get(MIN_ISR, "1")):
+            self._short[key] = None
+
+    def has_been_short(self, key: Partition) -> bool:
+        """Whether appends to this partition were ever refused for want of replicas in sync."""
+        return key in self._short
 
     def _check(self, key: Partition, record: PartitionRecord) -> None:
         if not set(record.in_sync_replicas) <= set(record.replicas) or not record.in_sync_replicas:

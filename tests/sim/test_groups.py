@@ -102,6 +102,17 @@ def test_generations_grow(records: CommittedRecords) -> None:
         records.has_generation(2, a=[FIRST])
 
 
+def test_a_group_with_members_is_deleted_only_where_an_empty_generation_may_have_been_refused(
+    records: CommittedRecords,
+) -> None:
+    """Seed 10000181 with exceptions: too few replicas were in sync when the last member's session ended."""
+    tombstone = group_record(GroupMetadataKey("g"), None, 0)
+    with pytest.raises(InvariantViolation, match="is deleted, and has members"):
+        records.commits(tombstone)
+    records.history.has_been_short = lambda partition: True
+    records.commits(tombstone)
+
+
 def test_no_member_is_let_into_a_generation_that_is_over(records: CommittedRecords) -> None:
     records.has_generation(2, a=[FIRST], b=[])
     with pytest.raises(InvariantViolation, match="let into generation 1 after 2"):

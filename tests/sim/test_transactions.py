@@ -259,6 +259,24 @@ def test_what_a_cleaner_has_emptied_may_hold_back_the_last_stable_offset_until_i
     assert spans.first_unstable(7, 0) == (7, 7)
 
 
+@pytest.mark.parametrize(("first_offset", "least"), [(7, 6), (6, 8)], ids=["a gap before it", "no gap"])
+def test_a_marker_of_what_is_cleaned_away_may_hold_back_the_last_stable_offset(first_offset: int, least: int) -> None:
+    """A log that is opened knows where the transaction began by a snapshot (seed 10000163 with exceptions)."""
+
+    def batch(base_offset: int) -> Batch:
+        return Batch(
+            base_offset, base_offset + 1, 1, 0, BatchHeader(base_offset, 49, 1, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1), b""
+        )
+
+    marker = bytearray(build_marker(7, 1, Marker(False, 0), 1))
+    marker[:8] = (8).to_bytes(8)
+    spans = Spans()
+    between = [batch(each) for each in range(first_offset, 8)]
+    spans.add([batch(5), *between, *BatchRegister().take(bytes(marker))])
+    assert spans.first_unstable(8, 0) == (least, 8)
+    assert spans.first_unstable(9, 0) == (9, 9)
+
+
 def test_a_producer_that_wakes_and_begins_again_fences_the_one_that_has_begun_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

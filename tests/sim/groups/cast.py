@@ -78,6 +78,7 @@ class Groups:
         cluster = self._cluster
         self.history.now_us = lambda: cluster.scheduler.now_us
         self.history.standing_of = self._standing_of
+        self.history.has_been_short = self._has_been_short
         self.history.topic_is_deleted = lambda topic: any(
             topic_id in self._elections.deleted for topic_id in self._elections.ids_of(topic)
         )
@@ -130,6 +131,10 @@ class Groups:
             if replica is not None and replica.leading and replica.leader_epoch < record.leader_epoch:
                 ends.append(replica.high_watermark)
         return Standing(record.leader_epoch, min(ends, default=None))
+
+    def _has_been_short(self, partition: int) -> bool:
+        key = self._key(partition)
+        return key is not None and self._elections.has_been_short(key)
 
     def coordinators(self) -> list[LogstoreNode]:
         """Those that live, by what etcd says."""

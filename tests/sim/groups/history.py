@@ -71,6 +71,7 @@ class GroupHistory:
         # Known by those who see everything.
         self.now_us: Callable[[], int] = lambda: 0
         self.standing_of: Callable[[int], Standing] = lambda partition: Standing(-1, None)
+        self.has_been_short: Callable[[int], bool] = lambda partition: False
         self.topic_is_deleted: Callable[[str], bool] = lambda topic: False
 
     # --- the log ------------------------------------------------------------------------------------------------------
@@ -78,7 +79,9 @@ class GroupHistory:
     def log(self, partition: int) -> OffsetsLog:
         log = self._logs.get(partition)
         if log is None:
-            log = self._logs[partition] = OffsetsLog(f"__consumer_offsets-{partition}", self._sent, self._may_go)
+            log = self._logs[partition] = OffsetsLog(
+                f"__consumer_offsets-{partition}", self._sent, self._may_go, lambda: self.has_been_short(partition)
+            )
         return log
 
     def log_of(self, group_id: str) -> OffsetsLog:

@@ -79,12 +79,21 @@ class GroupLog:
 
 
 class OffsetsLog:
-    """`sent` are all commits of all clients; `may_go` tells whether a group's offset of a topic may be deleted."""
+    """`sent` are all commits of all clients; `may_go` tells whether a group's offset of a topic may be deleted;
+    `has_been_short`, whether the log has refused records for want of replicas in sync.
+    """
 
-    def __init__(self, name: str, sent: dict[CommitKey, Commit], may_go: Callable[[str, str], bool]) -> None:
+    def __init__(
+        self,
+        name: str,
+        sent: dict[CommitKey, Commit],
+        may_go: Callable[[str, str], bool],
+        has_been_short: Callable[[], bool],
+    ) -> None:
         self._name = name
         self._sent = sent
         self._may_go = may_go
+        self._has_been_short = has_been_short
         self.end = 0
         self.cuts: list[int] = []
         """Where it has been cut, each time: records were lost that may be."""
@@ -186,7 +195,8 @@ class OffsetsLog:
         group = self.of(key.group)
         before = group.generation
         if value is None:
-            if before.assignments:
+            # An empty generation that the log refuses is not stored, and not tried again, as in Kafka.
+            if before.assignments and not self._has_been_short():
                 self._fail(at, f"{key.group} is deleted, and has members: {before}")
             group.owners.clear()
             group.generations.append(Generation(at, NO_GENERATION, {}))

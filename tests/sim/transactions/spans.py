@@ -61,12 +61,18 @@ class Spans:
         """Open, or ended at or above the watermark that `first_unstable` was asked for last."""
         self._emptied: dict[int, Span] = {}
         """By producer id: what may have begun where a batch without records is."""
+        self._next_offset: int | None = None
+        self._first_gap: int | None = None
+        """Where the cleaner has left no batch at all, first."""
 
     def add(self, batches: Iterable[Batch]) -> list[MarkerBatch]:
         """Return the markers among them."""
         markers: list[MarkerBatch] = []
         for batch in batches:
             self.scanned += 1
+            if self._first_gap is None and self._next_offset not in (None, batch.base_offset):
+                self._first_gap = self._next_offset
+            self._next_offset = batch.next_offset
             if not batch.header.attributes & TRANSACTIONAL_BIT:
                 continue
             if batch.header.is_control:
@@ -98,6 +104,9 @@ class Spans:
         is_commit = control_type_of(record.key) == _COMMIT
         ended = self.open.pop(batch.header.producer_id, None)
         emptied = self._emptied.pop(batch.header.producer_id, None)
+        if ended is None and emptied is None and self._first_gap is not None:
+            # All that it aborts may be cleaned away, and a log know of it by a snapshot alone.
+            emptied = Span(batch.header.producer_id, batch.header.producer_epoch, self._first_gap, is_emptied=True)
         if emptied is not None:
             emptied.marker_offset = batch.base_offset
             self.unstable[emptied] = None
