@@ -9,6 +9,7 @@ their state must have been such a record (I11).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from barnabas.cluster.keys import (
     PARTITIONS_PER_CHUNK,
@@ -31,6 +32,15 @@ from tests.sim.topology import MIN_ISR, UNCLEAN
 
 Elected = Callable[[Partition, PartitionRecord, bool], None]
 Altered = Callable[[Partition, PartitionRecord], None]
+
+
+class Shortages(NamedTuple):
+    """How often fewer replicas of a partition than its `min.insync.replicas` have been in sync, so that appends are
+    refused: so many times has that begun, and so many times is it over.
+    """
+
+    begun: int
+    over: int
 
 
 class Elections:
@@ -60,7 +70,7 @@ class Elections:
         # Topics for which an operator has requested unclean elections (ElectLeaders), whatever they say themselves.
         self.unclean_is_asked: dict[str, None] = {}
         self.transitions = 0
-        self._short: dict[Partition, None] = {}
+        self._shortages: dict[Partition, Shortages] = {}
         self.drains = DrainRules()
 
     def etcd_changed(self, model: EtcdModel) -> None:
@@ -92,7 +102,7 @@ class Elections:
                 self._min_isr[topic.topic_id] = min(minimum, self._min_isr.get(topic.topic_id, minimum))
                 for each, record in self.current.items():
                     if each[0] == topic.topic_id:
-                        self._note_short(each, record)
+                        self._count_shortages(each, record)
             case DeletionRecord() as deletion:
                 self.deleted[deletion.topic_id] = self.being_deleted[deletion.topic_id] = None
             case DrainRecord() as drain:
@@ -110,21 +120,23 @@ class Elections:
         is_new_epoch = before is None or record.leader_epoch != before.leader_epoch
         self.drains.decided(key, before, record)
         self.current[key] = record
-        self._note_short(key, record)
+        self._count_shortages(key, record)
         self._by_leader_epoch[key, record.leader_epoch] = record
         self._by_epochs[key, record.leader_epoch, record.partition_epoch] = record
         if is_new_epoch:
             self._elected(key, record, self._is_unclean(key, before, record))
         self._altered(key, record)
 
-    def _note_short(self, key: Partition, record: PartitionRecord) -> None:
+    def _count_shortages(self, key: Partition, record: PartitionRecord) -> None:
         topic = self.topics.get(key[0])
+        begun, over = self.shortages_of(key)
         if topic is not None and len(record.in_sync_replicas) < int(topic.configs.get(MIN_ISR, "1")):
-            self._short[key] = None
+            self._shortages[key] = Shortages(over + 1, over)
+        elif begun > over:
+            self._shortages[key] = Shortages(begun, begun)
 
-    def has_been_short(self, key: Partition) -> bool:
-        """Whether appends to this partition were ever refused for want of replicas in sync."""
-        return key in self._short
+    def shortages_of(self, key: Partition) -> Shortages:
+        return self._shortages.get(key, Shortages(0, 0))
 
     def _check(self, key: Partition, record: PartitionRecord) -> None:
         if not set(record.in_sync_replicas) <= set(record.replicas) or not record.in_sync_replicas:

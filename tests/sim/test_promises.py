@@ -164,3 +164,14 @@ def test_a_member_need_not_have_what_its_leader_has_deleted(is_shortened: bool) 
         return
     with pytest.raises(InvariantViolation, match="I2: 3 is in sync"):
         promises._check_complete(KEY, promise, member)
+
+
+def test_shortages_of_replicas_in_sync_are_counted_as_they_begin_and_end() -> None:
+    elections = Promises(History()).elections
+    topic = TopicRecord("t", KEY[0], 1, 2, {"min.insync.replicas": "2"})
+    elections.topics[KEY[0]] = topic
+    seen = []
+    for members in ((2, 1), (2,), (2,), (2, 1), (1,)):
+        elections._count_shortages(KEY, structs.replace(MOVING, in_sync_replicas=members))
+        seen.append(elections.shortages_of(KEY))
+    assert seen == [(0, 0), (1, 0), (1, 0), (1, 1), (2, 1)]

@@ -9,6 +9,7 @@ from barnabas.cluster.internal_topics import partition_of_group
 from barnabas_logstore.core.coordinator.groups.group import Group
 from tests.sim.clients.group_administrator import GroupAdministrator
 from tests.sim.clients.group_member import GroupMember
+from tests.sim.elections import Shortages
 from tests.sim.groups.history import GroupHistory, Standing
 from tests.sim.groups.shape import OFFSETS_PARTITIONS, OFFSETS_TOPIC, GroupShape, MemberBehaviour
 from tests.sim.history import Partition as PartitionKey
@@ -78,7 +79,7 @@ class Groups:
         cluster = self._cluster
         self.history.now_us = lambda: cluster.scheduler.now_us
         self.history.standing_of = self._standing_of
-        self.history.has_been_short = self._has_been_short
+        self.history.shortages_of = self._shortages_of
         self.history.topic_is_deleted = lambda topic: any(
             topic_id in self._elections.deleted for topic_id in self._elections.ids_of(topic)
         )
@@ -132,9 +133,9 @@ class Groups:
                 ends.append(replica.high_watermark)
         return Standing(record.leader_epoch, min(ends, default=None))
 
-    def _has_been_short(self, partition: int) -> bool:
+    def _shortages_of(self, partition: int) -> Shortages:
         key = self._key(partition)
-        return key is not None and self._elections.has_been_short(key)
+        return Shortages(0, 0) if key is None else self._elections.shortages_of(key)
 
     def coordinators(self) -> list[LogstoreNode]:
         """Those that live, by what etcd says."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from barnabas.cluster.internal_topics import partition_of_group
+from tests.sim.elections import Shortages
 from tests.sim.groups.assignments import TopicPartition, scan_assignment
 from tests.sim.groups.log import Commit, CommitKey, OffsetsLog
 from tests.sim.groups.shape import OFFSETS_PARTITIONS
@@ -71,7 +72,7 @@ class GroupHistory:
         # Known by those who see everything.
         self.now_us: Callable[[], int] = lambda: 0
         self.standing_of: Callable[[int], Standing] = lambda partition: Standing(-1, None)
-        self.has_been_short: Callable[[int], bool] = lambda partition: False
+        self.shortages_of: Callable[[int], Shortages] = lambda partition: Shortages(0, 0)
         self.topic_is_deleted: Callable[[str], bool] = lambda topic: False
 
     # --- the log ------------------------------------------------------------------------------------------------------
@@ -80,7 +81,7 @@ class GroupHistory:
         log = self._logs.get(partition)
         if log is None:
             log = self._logs[partition] = OffsetsLog(
-                f"__consumer_offsets-{partition}", self._sent, self._may_go, lambda: self.has_been_short(partition)
+                f"__consumer_offsets-{partition}", self._sent, self._may_go, lambda: self.shortages_of(partition)
             )
         return log
 

@@ -21,6 +21,7 @@ from barnabas_logstore.core.coordinator.groups.records import (
     OffsetCommitValue,
     read_record,
 )
+from tests.sim.elections import Shortages
 from tests.sim.groups.assignments import TopicPartition, scan_assignment
 from tests.sim.replica_logs import Batch
 from tests.sim.scheduler import InvariantViolation
@@ -48,11 +49,14 @@ class Change(NamedTuple):
 
 
 class Generation(NamedTuple):
-    """As it is stored; `number` NO_GENERATION: the group is deleted. `assignments` are by member id."""
+    """As it is stored; `number` NO_GENERATION: the group is deleted. `assignments` are by member id. `shortages_over`:
+    so many of the log's shortages were over when it was committed.
+    """
 
     at: int
     number: int
     assignments: dict[str, bytes]
+    shortages_over: int
 
 
 @dataclass(slots=True)
@@ -67,7 +71,7 @@ class GroupLog:
 
     @property
     def generation(self) -> Generation:
-        return self.generations[-1] if self.generations else Generation(-1, NO_GENERATION, {})
+        return self.generations[-1] if self.generations else Generation(-1, NO_GENERATION, {}, 0)
 
     def cut(self, end: int) -> None:
         for changes in self.changes.values():
@@ -80,7 +84,7 @@ class GroupLog:
 
 class OffsetsLog:
     """`sent` are all commits of all clients; `may_go` tells whether a group's offset of a topic may be deleted;
-    `has_been_short`, whether the log has refused records for want of replicas in sync.
+    `shortages`, how often the log could refuse records for want of replicas in sync.
     """
 
     def __init__(
@@ -88,12 +92,12 @@ class OffsetsLog:
         name: str,
         sent: dict[CommitKey, Commit],
         may_go: Callable[[str, str], bool],
-        has_been_short: Callable[[], bool],
+        shortages: Callable[[], Shortages],
     ) -> None:
         self._name = name
         self._sent = sent
         self._may_go = may_go
-        self._has_been_short = has_been_short
+        self._shortages = shortages
         self.end = 0
         self.cuts: list[int] = []
         """Where it has been cut, each time: records were lost that may be."""
@@ -196,10 +200,10 @@ class OffsetsLog:
         before = group.generation
         if value is None:
             # An empty generation that the log refuses is not stored, and not tried again, as in Kafka.
-            if before.assignments and not self._has_been_short():
+            if before.assignments and self._shortages().begun == before.shortages_over:
                 self._fail(at, f"{key.group} is deleted, and has members: {before}")
             group.owners.clear()
-            group.generations.append(Generation(at, NO_GENERATION, {}))
+            group.generations.append(Generation(at, NO_GENERATION, {}, self._shortages().over))
             return
         if value.generation < before.number:
             self._fail(at, f"{key.group} goes from generation {before.number} back to {value.generation}")
@@ -210,7 +214,7 @@ class OffsetsLog:
                 if first != owner:
                     self._fail(at, f"{partition} is {first}'s and {owner}'s in generation {value.generation}")
         assignments = {member.member_id: bytes(member.assignment) for member in value.members}
-        group.generations.append(Generation(at, value.generation, assignments))
+        group.generations.append(Generation(at, value.generation, assignments, self._shortages().over))
 
     def _fail(self, at: int, what: str) -> NoReturn:
         raise InvariantViolation(f"I13: {self._name} at {at}: {what}")

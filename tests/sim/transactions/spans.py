@@ -105,7 +105,7 @@ class Spans:
         ended = self.open.pop(batch.header.producer_id, None)
         emptied = self._emptied.pop(batch.header.producer_id, None)
         if ended is None and emptied is None and self._first_gap is not None:
-            # All that it aborts may be cleaned away, and a log know of it by a snapshot alone.
+            # All other batches of its transaction may be cleaned away: a log may know of it by a snapshot alone.
             emptied = Span(batch.header.producer_id, batch.header.producer_epoch, self._first_gap, is_emptied=True)
         if emptied is not None:
             emptied.marker_offset = batch.base_offset
